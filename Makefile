@@ -1,11 +1,11 @@
-# Everyday targets. Nothing but git, rustup and a C compiler is needed.
+# Everyday targets. They need git, make, a C compiler and rustup.
 
 CARGO ?= cargo
 
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features check bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -27,6 +27,9 @@ lint: ## Check format, lints and documentation
 features: ## Check each crate alone, with each of its features
 	./scripts/features
 
+check: ## Compile what other platforms are to have: the store, the indexes in memory, the command
+	$(CARGO) check --locked -p bedload -p bedload-memory -p bedload-cli
+
 bench-test: ## Run every scenario of the benchmarks, tiny, with every subject
 	$(CARGO) test -p bedload-bench --locked
 
@@ -40,6 +43,12 @@ deb: ## Pack the command as a Debian package in target/deb, install it into an e
 pg-deb: ## Pack the PostgreSQL extension as a Debian package, install it beside a copy of the server and try it (needs what pg-lint needs, and dpkg-dev)
 	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb
 	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb-test
+
+deny: ## Check licences, duplicates and sources of dependencies; DENY=advisories: known vulnerabilities (installs cargo-deny into target/deny)
+	./scripts/deny $(DENY)
+
+semver: ## Compare the interface of each crate with that of the last release (installs cargo-semver-checks into target/semver)
+	./scripts/semver
 
 packages: ## Pack each crate for the registry, and build each from its package
 	$(CARGO) package --workspace --exclude bedload-bench --locked

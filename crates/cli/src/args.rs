@@ -65,8 +65,8 @@ pub(crate) enum Command {
 
 /// Load files into a table.
 ///
-/// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store is as it was before, unless
-/// --source-id is given.
+/// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store
+/// is as it was before, unless --source-id is given.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// The store's directory
@@ -75,7 +75,8 @@ pub(crate) struct IngestArgs {
     /// The table
     pub(crate) table: String,
 
-    /// Files: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
+    /// Files: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is
+    /// standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -87,8 +88,9 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
     pub(crate) time_unit: Option<TimeUnit>,
 
-    /// Types of columns that are not to be inferred, as name:type,name:type. Types: bool, int8 to int64, uint8 to
-    /// uint64, float16 to float64, decimal(DIGITS, SCALE), utf8, binary, date32, timestamp(UNIT) or timestamp(UNIT, ZONE)
+    /// Types of columns that are not to be inferred, as name:type,name:type. Types: bool, int8 to
+    /// int64, uint8 to uint64, float16 to float64, decimal(DIGITS, SCALE), utf8, binary, date32,
+    /// timestamp(UNIT) or timestamp(UNIT, ZONE)
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) schema: Option<String>,
 
@@ -110,14 +112,14 @@ pub(crate) struct IngestArgs {
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
 
-    /// The columns of the key of a table that is created, its time among them or not: a row takes the place of the one with
-    /// the same time and values there. Without it, every row is kept
+    /// The columns of the key of a table that is created, its time among them or not: a row takes
+    /// the place of the one with the same time and values there. Without it, every row is kept
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) key: Option<Vec<String>>,
 
-    /// Remember under this id how many rows of the files, taken together, the table has. A later run with the same id skips
-    /// them: after a crash, Ctrl-C or a bad row the same command goes on, and does nothing if all rows are there. Rows
-    /// that were committed stay when the run fails
+    /// Remember under this id how many rows of the files, taken together, the table has. A later
+    /// run with the same id skips them: after a crash, Ctrl-C or a bad row the same command goes
+    /// on, and does nothing if all rows are there. Rows that were committed stay when the run fails
     #[arg(long, value_name = "ID")]
     pub(crate) source_id: Option<String>,
 
@@ -134,8 +136,8 @@ pub(crate) struct IngestArgs {
     pub(crate) json: bool,
 }
 
-/// Copy a table into a new one of another layout. The table stays as it is, and can be read and written meanwhile; rows
-/// that are written after the beginning are not copied.
+/// Copy a table into a new one of another layout. The table stays as it is, and can be read and
+/// written meanwhile; rows that are written after the beginning are not copied.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// The store's directory
@@ -158,7 +160,8 @@ pub(crate) struct ConvertArgs {
 /// How a table keeps its rows.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LayoutArgs {
-    /// The layout of a table that is created: indexed for rows of any times, sparse for a row at every interval
+    /// The layout of a table that is created: indexed for rows of any times, sparse for a row at
+    /// every interval
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutKind>,
 
@@ -194,8 +197,9 @@ pub(crate) enum SnapKind {
 /// A range of times.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RangeArgs {
-    /// The first time: 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, -1h (an hour before now),
-    /// or @N, a number of the time column's units since 1970. Without an offset it is read in the column's zone
+    /// The first time: 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, -1h
+    /// (an hour before now), or @N, a number of the time column's units since 1970. Without an
+    /// offset it is read in the column's zone
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
 
@@ -231,7 +235,8 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
 
-    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null'; of several, all of them
+    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null';
+    /// of several, all of them
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) conditions: Vec<String>,
 
@@ -260,8 +265,8 @@ pub(crate) struct QueryArgs {
     pub(crate) partition: Option<Partition>,
 }
 
-/// Print the newest rows of a table and, with --follow, each row that is committed later. Another process may be writing
-/// to the store.
+/// Print the newest rows of a table and, with --follow, each row that is committed later. Another
+/// process may be writing to the store.
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
     /// The store's directory
@@ -282,7 +287,8 @@ pub(crate) struct TailArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
 
-    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null'; of several, all of them
+    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null';
+    /// of several, all of them
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) conditions: Vec<String>,
 
@@ -303,6 +309,7 @@ pub(crate) enum LineFormat {
     /// Comma-separated values with a header
     Csv,
     /// One JSON object a line
+    #[value(alias = "ndjson", alias = "jsonl")]
     Json,
 }
 
@@ -373,7 +380,8 @@ pub(crate) struct SalvageArgs {
     pub(crate) json: bool,
 }
 
-/// Copy a store into a new one, which is checked, is a store itself, and takes no more space than its rows need.
+/// Copy a store into a new one, which is checked, is a store itself, and takes no more space than
+/// its rows need.
 #[derive(Debug, Args)]
 pub(crate) struct CopyArgs {
     /// The directory of the store or backup that is copied
@@ -408,8 +416,8 @@ pub(crate) struct DeleteArgs {
     pub(crate) json: bool,
 }
 
-/// Print or change for how long a table keeps its rows. Rows older than that, counted from the newest row, are deleted
-/// by later writes.
+/// Print or change for how long a table keeps its rows. Rows older than that, counted from the
+/// newest row, are deleted by later writes.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionArgs {
     /// The store's directory
@@ -418,7 +426,8 @@ pub(crate) struct RetentionArgs {
     /// The table
     pub(crate) table: String,
 
-    /// How long rows are kept: 90min, 36h, 30d, 52w, or `off` to keep them all. Without it, print the present setting
+    /// How long rows are kept: 90min, 36h, 30d, 52w, or `off` to keep them all. Without it, print
+    /// the present setting
     #[arg(value_name = "DURATION", value_parser = parse_keep)]
     pub(crate) keep: Option<Keep>,
 
@@ -473,7 +482,8 @@ pub(crate) struct DemoArgs {
 /// How a CSV file is to be read.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CsvArgs {
-    /// A text that stands for no value in CSV; may be given more than once. Without it, an empty field is no value
+    /// A text that stands for no value in CSV; may be given more than once. Without it, an empty
+    /// field is no value
     #[arg(long = "null", value_name = "TEXT")]
     pub(crate) nulls: Vec<String>,
 
@@ -485,7 +495,8 @@ pub(crate) struct CsvArgs {
 /// Measure how far a column of a file is from sorted.
 #[derive(Debug, Args)]
 pub(crate) struct SortednessArgs {
-    /// A file: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
+    /// A file: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is
+    /// standard input
     pub(crate) file: PathBuf,
 
     /// The column to measure

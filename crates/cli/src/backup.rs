@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::args::CopyArgs;
 use crate::exit::Result;
-use crate::figures::grouped;
+use crate::figures::{grouped, rows_text};
 use crate::output::stdout::Stdout;
 use crate::unfinished;
 
@@ -23,8 +23,8 @@ fn say(args: &CopyArgs, report: &VerifyReport) -> Result<()> {
         return out.json(&json!({ "rows": rows, "pages": pages, "blocks": blocks }));
     }
     out.line(&format!(
-        "copied and checked: {} rows in {} pages and {} blocks",
-        grouped(rows),
+        "copied and checked: {} in {} pages and {} blocks",
+        rows_text(rows),
         grouped(pages),
         grouped(blocks)
     ))

@@ -31,7 +31,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Reads `COLUMN OPERATOR VALUE`, `COLUMN in VALUE,VALUE`, `COLUMN is null` or `COLUMN is not null`.
+    /// Reads `COLUMN OPERATOR VALUE`, `COLUMN in VALUE,VALUE`, `COLUMN is null` or
+    /// `COLUMN is not null`.
     pub(crate) fn read(table: &Table, text: &str) -> Result<Self> {
         let refused = |reason: String| Failure::input(format!("--where {text:?}: {reason}"));
         let schema = table.schema().arrow();
@@ -126,8 +127,10 @@ fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
                 safe: false,
                 ..CastOptions::default()
             };
-            cast_with_options(&texts(), kind, &strict)
-                .map_err(|_| format!("{} is no value of type {kind}", values.join(", ")))
+            cast_with_options(&texts(), kind, &strict).map_err(|_| {
+                let wanted = crate::schema::type_name(kind);
+                format!("`{}` is not of type {wanted}", values.join(", "))
+            })
         }
     }
 }

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::args::ConvertArgs;
 use crate::exit::{Failure, Result};
-use crate::figures::grouped;
+use crate::figures::rows_text;
 use crate::interrupt;
 use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::store;
 
-/// The name of the new table until it is whole. One process has a store open, so one convert at a time uses it; what one
-/// that was killed has left is dropped by the next.
+/// The name of the new table until it is whole. One process has a store open, so one convert at a
+/// time uses it; what one that was killed has left is dropped by the next.
 const UNFINISHED: &str = "(unfinished convert)";
 
 /// Batches appended before the store is asked to put them into their places.
@@ -56,15 +56,15 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         return out.json(&json!({ "rows": rows, "kept": kept }));
     }
     out.line(&format!(
-        "{} rows copied to table {}, which is {}",
-        grouped(kept),
+        "{} copied to table {}, which is {}",
+        rows_text(kept),
         args.new,
         layout::text(wanted, unit)
     ))?;
     if kept < rows {
         out.line(&format!(
-            "{} rows have the time of a later one and are left out",
-            grouped(rows - kept)
+            "{} skipped: a later one has the same time",
+            rows_text(rows - kept)
         ))?;
     }
     Ok(())

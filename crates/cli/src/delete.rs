@@ -19,7 +19,8 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
             "say which rows: give --from, --to or both, or --last",
         ));
     }
-    // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken back.
+    // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken
+    // back.
     interrupt::catch()?;
     let store = store::open_unless(args.dry_run, &args.store)?;
     let table = store::table(&store, &args.table)?;
@@ -31,8 +32,8 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
 
     let mut out = Stdout::lock();
     if !args.json {
-        // Said before anything is deleted, so that a range that was misunderstood is seen even if the rest fails. A
-        // reader that is gone keeps nothing from being deleted.
+        // Said before anything is deleted, so that a range that was misunderstood is seen even if
+        // the rest fails. A reader that is gone keeps nothing from being deleted.
         let said = out.line(&format!("{} of table {name}, {described}", rows_text(rows)));
         if args.dry_run {
             said?;
@@ -78,7 +79,8 @@ fn describe(table: &Table, (from, to): TickRange) -> Result<String> {
     Ok(format!("{from} {to}"))
 }
 
-/// Complains about a range in which a table that has rows can have none: most likely the times were meant otherwise.
+/// Complains about a range in which a table that has rows can have none: most likely the times were
+/// meant otherwise.
 fn check_overlap(table: &Table, range: TickRange) -> Result<()> {
     let Some((first, last)) = store::edges(table)? else {
         return Ok(());

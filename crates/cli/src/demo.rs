@@ -1,5 +1,5 @@
-//! `bedload demo`: a year of real departures, stored in the order in which they were scheduled and read by the time
-//! at which they left.
+//! `bedload demo`: a year of real departures, stored in the order in which they were scheduled and
+//! read by the time at which they left.
 
 use std::fmt::Display;
 use std::fs;
@@ -10,7 +10,7 @@ use bedload::Table;
 
 use crate::args::{CsvArgs, DemoArgs, IngestArgs, LayoutArgs, RangeArgs, SortednessArgs};
 use crate::exit::{Failure, Result, Status};
-use crate::figures::{grouped, sortedness_text};
+use crate::figures::{grouped, rate_line, sortedness_text};
 use crate::ingest::{self, Report};
 use crate::input::OnError;
 use crate::output::stdout::Stdout;
@@ -47,7 +47,8 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to complain about.
+    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to
+    /// complain about.
     fn remove_last_run(&self) -> Result<()> {
         match store::open(&self.store) {
             Ok(last_run) => drop(last_run),
@@ -207,13 +208,16 @@ fn ingest_text(report: &Report) -> String {
     let stored = report.rows;
     let mut text = format!("{:>11} rows read\n", grouped(stored + report.skipped_rows()));
     for (reason, rows) in &report.skipped {
-        text += &format!("{:>11} left out: {reason} in column {TIME}\n", grouped(*rows));
+        text += &format!("{:>11} skipped: {reason} in column {TIME}\n", grouped(*rows));
     }
     text += &format!("{:>11} rows stored, and of these\n", grouped(stored));
     let measures = report.order.as_ref().map(sortedness_text).unwrap_or_default();
     let measures: Vec<&str> = measures.lines().skip(1).collect();
     text += &measures.join("\n");
-    text += &format!("\n{:>11} rows a second\n", grouped(report.rows_per_second()));
+    if let Some(rate) = rate_line(stored, report.rows_per_second()) {
+        text += &format!("\n{rate}");
+    }
+    text.push('\n');
     text + &format!("{:>11.1} bytes a row", report.bytes_per_row())
 }
 

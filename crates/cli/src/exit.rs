@@ -17,7 +17,8 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 pub(crate) enum Status {
     /// The reader of the output has read enough, which is no failure.
     ReaderGone = 0,
-    /// The input, or what was asked for, does not fit: a missing column or table, an unreadable time.
+    /// The input, or what was asked for, does not fit: a missing column or table, an unreadable
+    /// time.
     Input = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -135,7 +136,8 @@ impl Failure {
         }
     }
 
-    /// A failure to write the answer. A reader that has gone away is the end of the command, not a failure.
+    /// A failure to write the answer. A reader that has gone away is the end of the command, not a
+    /// failure.
     pub(crate) fn output(name: &str, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::new(Status::ReaderGone, "")
@@ -225,7 +227,8 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// A message without the numbers of errors of the operating system, which other messages are made of.
+/// A message without the numbers of errors of the operating system, which other messages are made
+/// of.
 fn without_numbers(message: &str) -> String {
     const OPENING: &str = " (os error ";
     let mut parts = message.split(OPENING);

@@ -18,11 +18,29 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// A number of rows in words.
 pub(crate) fn rows_text(rows: u64) -> String {
-    let plural = if rows == 1 { "" } else { "s" };
-    format!("{} row{plural}", grouped(rows))
+    format!("{} {}", grouped(rows), rows_word(rows))
 }
 
-/// How many of the rows something is true of, or how many rows it spans, and the share of all that this is.
+/// A line of a report that begins with a number of rows, its figures below those of other lines.
+pub(crate) fn rows_line(rows: u64) -> String {
+    format!("{:>11} {}", grouped(rows), rows_word(rows))
+}
+
+fn rows_word(rows: u64) -> &'static str {
+    if rows == 1 { "row" } else { "rows" }
+}
+
+/// A line about the speed of a run; none if it was too short to be measured. Its third digit is the
+/// last that means something.
+pub(crate) fn rate_line(rows: u64, rows_per_second: u64) -> Option<String> {
+    const ROWS_MIN: u64 = 1000;
+    let unit = 10_u64.pow(rows_per_second.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    let rounded = rows_per_second.saturating_add(unit / 2) / unit * unit;
+    (rows >= ROWS_MIN).then(|| format!("{:>11} rows a second", grouped(rounded)))
+}
+
+/// How many of the rows something is true of, or how many rows it spans, and the share of all that
+/// this is.
 struct Measure {
     /// Its name for machines.
     field: &'static str,
@@ -97,7 +115,7 @@ pub(crate) fn sortedness_text(measured: &Sortedness) -> String {
         (" ", "rows below the running maximum"),
         (" ", "rows below the row before them"),
     ];
-    let mut text = format!("{:>11} rows", grouped(measured.rows));
+    let mut text = rows_line(measured.rows);
     for (measure, (letter, meaning)) in sortedness(measured).iter().zip(MEANINGS) {
         let (count, percent) = (grouped(measure.count), measure.percent());
         text += &format!("\n{count:>11} {letter}  ({percent})  {meaning}");
@@ -114,8 +132,8 @@ pub(crate) fn sortedness_json(measured: &Sortedness) -> Value {
 pub(crate) fn estimate_text(order: &Estimate) -> String {
     let [k, l, late, overlapping] = estimates(order);
     format!(
-        "{} rows: K {} ({}), L {} ({}), {} late, {} overlapping",
-        grouped(order.rows),
+        "{}: K {} ({}), L {} ({}), {} late, {} overlapping",
+        rows_text(order.rows),
         grouped(k.count),
         k.percent(),
         grouped(l.count),
@@ -133,6 +151,23 @@ pub(crate) fn estimate_json(order: &Estimate) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_three_digits() {
+        let rate = |rows, rate| rate_line(rows, rate).map(|line| line.trim().to_owned());
+        assert_eq!(rate(1000, 127_806).as_deref(), Some("128,000 rows a second"));
+        assert_eq!(rate(1000, 999_999).as_deref(), Some("1,000,000 rows a second"));
+        assert_eq!(rate(1000, 86).as_deref(), Some("86 rows a second"));
+        assert_eq!(rate(1000, 0).as_deref(), Some("0 rows a second"));
+        assert!(rate(1000, u64::MAX).is_some());
+        assert_eq!(rate(999, 1_000_000), None);
+    }
+
+    #[test]
+    fn one_row_is_no_rows() {
+        assert_eq!([0, 1, 2].map(rows_text), ["0 rows", "1 row", "2 rows"]);
+        assert_eq!(rows_line(1), "          1 row");
+    }
 
     #[test]
     fn thousands_are_set_apart() {

@@ -99,7 +99,7 @@ fn order_json(order: ArrivalOrder) -> Value {
 fn order_text(order: &ArrivalOrder) -> String {
     let mut text = format!("\norder    {}", estimate_text(&order.total));
     if order.window.rows < order.total.rows {
-        text += &format!("\n         {} at last", estimate_text(&order.window));
+        text += &format!("\n         in the last {}", estimate_text(&order.window));
     }
     text
 }

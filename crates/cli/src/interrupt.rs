@@ -1,10 +1,12 @@
 //! Signals that ask the command to end: SIGINT, SIGTERM and SIGHUP.
 //!
-//! A command that has something to undo calls [`catch`] before it begins, and [`check`] between its steps. A thread waits
-//! for the signals: the first one is remembered, and closes a pipe, so that a step that waits for input wakes up as well.
-//! The second one changes nothing; the third ends the process before what was begun is undone, and says so.
+//! A command that has something to undo calls [`catch`] before it begins, and [`check`] between its
+//! steps. A thread waits for the signals: the first one is remembered, and closes a pipe, so that a
+//! step that waits for input wakes up as well. The second one changes nothing; the third ends the
+//! process before what was begun is undone, and says so.
 //!
-//! A signal that was ignored when the command began, as `nohup` and shells do for commands in the background, stays ignored.
+//! A signal that was ignored when the command began, as `nohup` and shells do for commands in the
+//! background, stays ignored.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -118,7 +120,8 @@ pub(crate) fn check() -> Result<()> {
     caught().map_or(Ok(()), |signal| Err(signal.into()))
 }
 
-/// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if a signal comes first.
+/// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if
+/// a signal comes first.
 pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
     let wake = WAKE.get().map(AsFd::as_fd);
     let mut fds = vec![PollFd::from_borrowed_fd(fd, flags)];
@@ -135,7 +138,8 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
     }
 }
 
-/// Waits for some time, or until a signal comes or the reader at the other end of standard output is gone.
+/// Waits for some time, or until a signal comes or the reader at the other end of standard output
+/// is gone.
 pub(crate) fn pause(time: Duration) -> Result<()> {
     let stdout = io::stdout();
     let wake = WAKE.get().map(AsFd::as_fd);

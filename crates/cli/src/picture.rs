@@ -1,6 +1,7 @@
 //! A picture of disorder: each row's distance from its sorted position, over its place of arrival.
 //!
-//! Rows are too many to be points. The plane is cut into cells, and the shade of a cell says how many rows it holds.
+//! Rows are too many to be points. The plane is cut into cells, and the shade of a cell says how
+//! many rows it holds.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -14,7 +15,7 @@ use plotters::element::Rectangle;
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
 use crate::exit::{Failure, Result};
-use crate::figures::grouped;
+use crate::figures::{grouped, rows_text};
 use crate::output::Destination;
 
 const WIDTH: u32 = 1200;
@@ -91,8 +92,8 @@ impl Picture {
             cells[cell(across, COLUMNS) * ROWS + cell(up, ROWS)] += 1;
         }
         let subtitle = format!(
-            "{} rows, K = {} ({:.1} %), L = {} ({:.2} %)",
-            grouped(measured.rows),
+            "{}, K = {} ({:.1} %), L = {} ({:.2} %)",
+            rows_text(measured.rows),
             grouped(measured.k),
             100.0 * measured.k_share(),
             grouped(measured.l),
@@ -232,7 +233,8 @@ fn cell(share: f64, cells: usize) -> usize {
     cell.min(cells - 1)
 }
 
-/// The shade of a cell, by the logarithm of its rows: the trickle that is far from home shows beside the stream.
+/// The shade of a cell, by the logarithm of its rows: the trickle that is far from home shows
+/// beside the stream.
 fn shade(rows: u64, most: u64) -> Option<RGBColor> {
     if rows == 0 {
         return None;

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-/// A text without characters that a terminal obeys instead of showing: controls, and those that change the direction in
-/// which text runs. They are written as in Rust: `\n`, `\u{202e}`.
+/// A text without characters that a terminal obeys instead of showing: controls, and those that
+/// change the direction in which text runs. They are written as in Rust: `\n`, `\u{202e}`.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.escape_default().to_string())
 }
 
-/// The same for JSON, which has such characters within texts alone, where they may be written as `\u202e`.
+/// The same for JSON, which has such characters within texts alone, where they may be written as
+/// `\u202e`.
 pub(crate) fn printable_json(json: &str) -> Cow<'_, str> {
     // All such characters have four hexadecimal digits at most.
     escaped(json, |c| format!("\\u{:04x}", u32::from(c)))
@@ -30,8 +31,8 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 fn is_obeyed(c: char) -> bool {
-    // Controls (C0, delete, C1); the Arabic letter mark, the marks of direction, embeddings, overrides and isolates; the
-    // separators of lines and paragraphs.
+    // Controls (C0, delete, C1); the Arabic letter mark, the marks of direction, embeddings,
+    // overrides and isolates; the separators of lines and paragraphs.
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

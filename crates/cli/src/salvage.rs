@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::SalvageArgs;
 use crate::exit::{Failure, Result, Status};
-use crate::figures::grouped;
+use crate::figures::rows_text;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
 use crate::store;
@@ -63,13 +63,13 @@ fn table_lines(table: &SalvagedTable) -> Result<Vec<String>> {
     };
     let missing = match table.missing {
         Some(0) => String::new(),
-        Some(missing) => format!("; of the last checkpoint {} are missing", grouped(missing)),
+        Some(missing) => format!("; {} of the last checkpoint missing", rows_text(missing)),
         None => "; how many are missing cannot be told".to_owned(),
     };
     let mut lines = vec![format!(
-        "{}: {} rows{missing}",
+        "{}: {}{missing}",
         printable(&table.name),
-        grouped(table.rows)
+        rows_text(table.rows)
     )];
     for gap in &table.gaps {
         let (from, to) = (time(gap.from, "the beginning")?, time(gap.to, "the end")?);

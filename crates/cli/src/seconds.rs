@@ -1,4 +1,5 @@
-//! Times in whole seconds, in Parquet: the format knows none, so they are written as milliseconds, and marked.
+//! Times in whole seconds, in Parquet: the format knows none, so they are written as milliseconds,
+//! and marked.
 
 use std::collections::HashMap;
 use std::sync::Arc;

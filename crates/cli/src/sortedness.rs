@@ -11,7 +11,7 @@ use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
 
 use crate::args::SortednessArgs;
 use crate::exit::{Failure, Result};
-use crate::figures::{grouped, sortedness_json, sortedness_text};
+use crate::figures::{rows_line, sortedness_json, sortedness_text};
 use crate::input::{Input, OnError, Rejects, STDIN, Wanted, display_name};
 use crate::output::stdout::Stdout;
 use crate::picture::Picture;
@@ -35,10 +35,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     } else {
         out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
-            out.line(&format!(
-                "{:>11} rows without a value were left out",
-                grouped(column.without_value)
-            ))?;
+            out.line(&format!("{} skipped: no value", rows_line(column.without_value)))?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The store as the commands meet it: opening it, its errors as exit codes, and the bounds of a range of times.
+//! The store as the commands meet it: opening it, its errors as exit codes, and the bounds of a
+//! range of times.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -109,13 +110,15 @@ pub(crate) fn tick_range(table: &Table, range: &RangeArgs) -> Result<TickRange> 
     ))
 }
 
-/// The ticks less than `nanos` before the newest row of a table, and that row's; of a table without rows, any.
+/// The ticks less than `nanos` before the newest row of a table, and that row's; of a table without
+/// rows, any.
 fn last(table: &Table, nanos: i128, unit: TimeUnit) -> Result<TickRange> {
     let Some((_, newest)) = edges(table)? else {
         return Ok((Bound::Unbounded, Bound::Unbounded));
     };
     let ticks = nanos / i128::from(nanos_per_tick(unit));
-    // A stretch shorter than a tick has the newest row in it, and one that is longer than all ticks has all rows.
+    // A stretch shorter than a tick has the newest row in it, and one that is longer than all ticks
+    // has all rows.
     let from = (i128::from(newest) + 1 - ticks.max(1)).max(i128::from(i64::MIN));
     let from = i64::try_from(from).unwrap_or(i64::MIN);
     Ok((Bound::Included(from), Bound::Unbounded))

@@ -8,7 +8,8 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, TimeUnit};
 use bedload_times::unit_name;
 
-/// A number of ticks as a time of the calendar; as a number if the calendar does not reach that far.
+/// A number of ticks as a time of the calendar; as a number if the calendar does not reach that
+/// far.
 pub(crate) fn format_ticks(ticks: i64, unit: TimeUnit, zone: Option<&str>) -> Result<String, String> {
     let data_type = DataType::Timestamp(unit, zone.map(Arc::from));
     let array = cast(&Int64Array::from(vec![ticks]), &data_type).map_err(|error| error.to_string())?;

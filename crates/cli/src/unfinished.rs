@@ -1,7 +1,8 @@
 //! Files and directories that are made under another name, and take their own when they are whole.
 //!
-//! The other name is `NAME.unfinished-` and six letters, beside the place where the whole thing is to stand. It is removed
-//! if the command fails or a signal ends it; what `kill -9` leaves can be told by it.
+//! The other name is `NAME.unfinished-` and six letters, beside the place where the whole thing is
+//! to stand. It is removed if the command fails or a signal ends it; what `kill -9` leaves can be
+//! told by it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -17,7 +18,8 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::exit::{Failure, Result, Status};
 use crate::interrupt;
 
-/// How often a step of which the store is in charge is asked whether it has ended, and a signal whether it came.
+/// How often a step of which the store is in charge is asked whether it has ended, and a signal
+/// whether it came.
 const LOOKED_AFTER: Duration = Duration::from_millis(10);
 
 /// The entry of a store's directory without which it is no store.
@@ -43,7 +45,8 @@ fn beside(path: &Path) -> io::Result<(&Path, String)> {
     Ok((parent, format!("{}.unfinished-", name.display())))
 }
 
-/// Makes a store at `path`, where nothing may stand but an empty directory. `make` gets the place where it is to make it.
+/// Makes a store at `path`, where nothing may stand but an empty directory. `make` gets the place
+/// where it is to make it.
 ///
 /// A signal does not wait for `make`: what that has made is taken away from it.
 pub(crate) fn store<T: Send + 'static>(
@@ -81,7 +84,8 @@ pub(crate) fn store<T: Send + 'static>(
 struct Unfinished {
     dir: TempDir,
     path: PathBuf,
-    /// Whether there is a directory at `path`, in which `dir` stands then: it may be where a file system is mounted.
+    /// Whether there is a directory at `path`, in which `dir` stands then: it may be where a file
+    /// system is mounted.
     is_within: bool,
 }
 
@@ -114,7 +118,8 @@ impl Unfinished {
         })
     }
 
-    /// Where the store is to be made: in a directory of its own, so that it cannot be begun again when that is taken away.
+    /// Where the store is to be made: in a directory of its own, so that it cannot be begun again
+    /// when that is taken away.
     fn place(&self) -> PathBuf {
         self.dir.path().join("store")
     }
@@ -141,7 +146,8 @@ impl Unfinished {
         })
     }
 
-    /// Removes the directory, although the thread that fills it goes on: under another name, which that does not know.
+    /// Removes the directory, although the thread that fills it goes on: under another name, which
+    /// that does not know.
     fn take_away(self, failure: Failure) -> Failure {
         let mut name = self.dir.path().as_os_str().to_owned();
         name.push("-removed");
@@ -156,7 +162,8 @@ impl Unfinished {
     }
 }
 
-/// Moves the files of a store to another directory: the one last without which it is none. A failure moves them back.
+/// Moves the files of a store to another directory: the one last without which it is none. A
+/// failure moves them back.
 fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
     let entries = fs::read_dir(from)?
         .map(|entry| Ok(entry?.file_name()))

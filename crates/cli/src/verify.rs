@@ -29,9 +29,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
         }
         if let (Some((pages, records)), true) = (checked, problems.is_empty()) {
             let (pages, records) = (grouped(pages), grouped(records));
-            out.line(&format!(
-                "whole: {pages} pages and {records} records of the log checked"
-            ))?;
+            out.line(&format!("OK: {pages} pages and {records} log records checked"))?;
         }
     }
     match problems.len() {

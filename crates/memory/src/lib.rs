@@ -3,19 +3,22 @@
 //! For many threads at once:
 //!
 //! - [`BlinkTree`]: a B-link tree with optimistic reads.
-//! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that insert ascending keys.
-//! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are merged into.
+//! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that
+//!   insert ascending keys.
+//! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are
+//!   merged into.
 //! - [`HeadIndex`]: one of these three for new keys, chosen by how much of the input is late.
 //!
-//! Their keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`, `get` and `remove` are
-//! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
-//! throughout, and no key that never was.
+//! Their keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`,
+//! `get` and `remove` are linearizable. A range that overlaps writers yields, in order and once
+//! each, every key that was present throughout, and no key that never was.
 //!
-//! For one writer at a time, and keys that arrive nearly in order: [`near_sorted`], and the buffer of the SWARE paper,
-//! [`swa_buffer`]. They map `u64` to `u64`.
+//! For one writer at a time, and keys that arrive nearly in order: [`near_sorted`], and the buffer
+//! of the SWARE paper, [`swa_buffer`]. They map `u64` to `u64`.
 //!
-//! Two traits say what all of them can do: [`SharedMap`] of those for many threads, [`ExclusiveMap`] of those for one writer.
-//! [`Locked`] puts a lock around an exclusive map, which makes it a shared one.
+//! Two traits say what all of them can do: [`SharedMap`] of those for many threads,
+//! [`ExclusiveMap`] of those for one writer. [`Locked`] puts a lock around an exclusive map, which
+//! makes it a shared one.
 //!
 //! Nothing in this crate opens a file, reads a clock or starts a thread.
 

@@ -81,22 +81,23 @@ pub trait PageRead {
         let _ = ids;
     }
 
-    /// What [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
+    /// Returns what [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
     fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
         let _ = (page, run);
         None
     }
 
     /// Offers the store to keep what its user has found in a page of a run, so that the page need
-    /// not be read again; the store calls `found` only if it keeps the result. What depends on more
-    /// than the run as it was written must not be kept. A store keeps nothing by default: it pays
-    /// where reading a page costs more than a look at memory.
+    /// not be read again; the store calls `found` only if it keeps the result. A finding that
+    /// depends on more than the run as it was written must not be kept. A store keeps nothing by
+    /// default: it pays where reading a page costs more than a look at memory.
     fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
         let _ = (page, run, found);
     }
 }
 
-/// Names a run among all that a store has ever had: its first page, and the generation of that (rule 1).
+/// Names a run among all that a store has ever had: its first page, and the generation of that
+/// (rule 1).
 pub type RunLife = (PageId, u64);
 
 /// Write access to pages.

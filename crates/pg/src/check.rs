@@ -62,9 +62,9 @@ impl Drop for Opened {
 /// Problems that are told one by one; of those beyond, how many there are.
 const PROBLEMS: u64 = 1000;
 
-/// Everything that is wrong with an index, a line each: its structure, its order, and the entries of the rows that are
-/// visible. Writers wait meanwhile. Sorts 32 bytes for each entry and each row within `maintenance_work_mem`, and in
-/// temporary files beyond.
+/// Everything that is wrong with an index, a line each: its structure, its order, and the entries
+/// of the rows that are visible. Writers wait meanwhile. Sorts 32 bytes for each entry and each row
+/// within `maintenance_work_mem`, and in temporary files beyond.
 #[pg_extern(sql = false)]
 fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
     let opened = Opened::new(index, pg_sys::ShareLock);
@@ -112,7 +112,7 @@ fn check_entries(opened: &Opened, index: &Index, problems: &mut Vec<String>) {
     let mut claims = claims.sorted().map(Claim::from_bytes).peekable();
     while let Some(row) = claims.next() {
         if row.source == Source::Index {
-            // Of a row that is not visible, or not to all.
+            // The entry of a row that is not visible, or not to all.
             continue;
         }
         let mut is_found = false;
@@ -132,7 +132,7 @@ fn check_entries(opened: &Opened, index: &Index, problems: &mut Vec<String>) {
     }
 }
 
-/// Who says that a row has a value; the table first, as claims of one row are sorted.
+/// The source that says that a row has a value; the table first, as claims of one row are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Table,
@@ -144,11 +144,11 @@ enum Source {
 enum Value {
     Integer(i64),
     Null,
-    /// Of other types, a hash.
+    /// A hash of values of other types.
     Hash(u64),
 }
 
-/// What the table or the index says of a row. In the table, a row has one value.
+/// A claim of the table or the index about a row. In the table, a row has one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim {
     address: u64,
@@ -233,7 +233,8 @@ fn bedload_sweep(index: pg_sys::Oid) -> i64 {
     i64::try_from(index.sweep()).unwrap_or(i64::MAX)
 }
 
-/// Merges all that an index has into its leaves: for a table that is going to be read rather than written.
+/// Merges all that an index has into its leaves: for a table that is going to be read rather than
+/// written.
 #[pg_extern(sql = false)]
 fn bedload_drain(index: pg_sys::Oid) {
     let opened = Opened::new(index, pg_sys::ShareUpdateExclusiveLock);

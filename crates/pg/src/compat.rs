@@ -88,7 +88,8 @@ pub(crate) unsafe fn attribute<'r>(index: pg_sys::Relation, at: usize) -> &'r pg
     unsafe {
         &*(*(*index).rd_att).attrs.as_ptr().add(at)
     }
-    // SAFETY: the caller's; the attributes follow their compact forms, of which there is one for each.
+    // SAFETY: the caller's; the attributes follow their compact forms, of which there is one for
+    // each.
     #[cfg(feature = "pg18")]
     unsafe {
         let columns = (*index).rd_att;
@@ -130,7 +131,8 @@ pub(crate) fn collates_bytes(collation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Sleeps if `VACUUM` has cost as much as it may, or ends with an error if it was cancelled. No latch may be held.
+/// Sleeps if `VACUUM` has cost as much as it may, or ends with an error if it was cancelled. No
+/// latch may be held.
 pub(crate) fn vacuum_delay_point() {
     // SAFETY: no latch is held.
     #[cfg(not(feature = "pg18"))]
@@ -163,7 +165,8 @@ pub(crate) unsafe fn next_of_sort(sort: *mut pg_sys::Tuplesortstate, value: &mut
     }
 }
 
-/// Whether rows that a snapshot sees may have been removed (`old_snapshot_threshold`, until version 16).
+/// Whether rows that a snapshot sees may have been removed (`old_snapshot_threshold`, until version
+/// 16).
 pub(crate) fn snapshots_expire() -> bool {
     // SAFETY: a setting of the server.
     #[cfg(any(feature = "pg15", feature = "pg16"))]
@@ -179,7 +182,8 @@ pub(crate) fn snapshots_expire() -> bool {
 /// The page is one of a table, and has the row.
 pub(crate) unsafe fn row_on_page(page: pg_sys::Page, offset: u16) -> *mut pg_sys::HeapTupleHeaderData {
     let page = page.cast::<u8>();
-    // SAFETY: the caller's; items follow the header, the first one having number 1, and say where their rows begin.
+    // SAFETY: the caller's; items follow the header, the first one having number 1, and say where
+    // their rows begin.
     unsafe {
         let items = page
             .add(size_of::<pg_sys::PageHeaderData>())
@@ -228,7 +232,8 @@ pub(crate) fn set_strategies(am: &mut pg_sys::IndexAmRoutine) {
 ///
 /// The scan is one under way.
 pub(crate) unsafe fn count_search(scan: pg_sys::IndexScanDesc) {
-    // SAFETY: the caller's: its index is open. What the server counts of it is null, or stays until it is closed.
+    // SAFETY: the caller's: its index is open. The server's counters of it are null, or stay until
+    // it is closed.
     unsafe {
         let index = (*scan).indexRelation;
         if (*index).pgstat_info.is_null() && (*index).pgstat_enabled {

@@ -1,5 +1,5 @@
-//! Functions for the tests, which call them by SQL: the contracts of stores and trees on this store, and errors where
-//! they hurt.
+//! Functions for the tests, which call them by SQL: the contracts of stores and trees on this
+//! store, and errors where they hurt.
 
 #![expect(
     unsafe_code,
@@ -19,7 +19,7 @@ use crate::hooks;
 use crate::index::Index;
 use crate::pages::PgPages;
 
-/// What this process has done: merges, push-downs, splits, work lost, entries written.
+/// Counts of this process: merges, push-downs, splits, work lost, entries written.
 #[pg_extern(sql = false)]
 fn harness_work() -> Vec<i64> {
     let work = hooks::work();
@@ -94,7 +94,8 @@ fn harness_store_contract(indexes: Array<'_, pg_sys::Oid>) -> i64 {
     stores.close()
 }
 
-/// The contract of ordered indexes, on trees in the pages of indexes; returns how many of them were used.
+/// The contract of ordered indexes, on trees in the pages of indexes; returns how many of them were
+/// used.
 #[pg_extern(sql = false)]
 fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed: i64) -> i64 {
     fn run<K: OrderedKeys + Default>(stores: &Stores, plan: Plan) {
@@ -119,15 +120,15 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
     stores.close()
 }
 
-/// Has the `point`th point from now on raise an error, none for 0, or the `-point`th crash the server; returns how many
-/// were left of an earlier call.
+/// Has the `point`th point from now on raise an error, none for 0, or the `-point`th crash the
+/// server; returns how many were left of an earlier call.
 #[pg_extern(sql = false)]
 fn harness_raise_at(point: i32) -> i32 {
     hooks::set_due(point)
 }
 
-/// Raises an error of the server, which sets its count of held interrupts to zero, or sleeps until it is cancelled,
-/// while something is held.
+/// Raises an error of the server, which sets its count of held interrupts to zero, or sleeps until
+/// it is cancelled, while something is held.
 #[pg_extern(sql = false)]
 fn harness_fail(index: pg_sys::Oid, held: &str, sleep: bool) {
     let pages = pages_of(index);
@@ -226,8 +227,9 @@ impl Drop for NoteHeldInterrupts {
     }
 }
 
-/// How many holds on interrupts are left, when nothing is held, and how many were left when the last error of
-/// [`harness_fail`] had unwound what it held: none, or a session could not be cancelled.
+/// How many holds on interrupts are left, when nothing is held, and how many were left when the
+/// last error of [`harness_fail`] had unwound what it held: none, or a session could not be
+/// cancelled.
 #[pg_extern(sql = false)]
 fn harness_held_interrupts() -> i64 {
     // SAFETY: a variable of this process.

@@ -1,4 +1,5 @@
-//! Hooks of the tests in the code of the index: smaller capacities, errors and crashes at chosen points, counts of work.
+//! Hooks of the tests in the code of the index: smaller capacities, errors and crashes at chosen
+//! points, counts of work.
 
 #![expect(unsafe_code, reason = "a crash is preceded by a call into PostgreSQL")]
 
@@ -7,7 +8,8 @@ use std::cell::Cell;
 use bedload_trees::be_tree::MaintenanceWork;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
-/// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare paths become common.
+/// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare
+/// paths become common.
 static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
 
 pub(crate) fn register() {
@@ -43,11 +45,13 @@ pub(crate) fn note(work: MaintenanceWork) {
 }
 
 thread_local! {
-    /// The points to pass until the one that raises an error; 0: none does; below it, until the one that crashes.
+    /// The points to pass until the one that raises an error; 0: none does; below it, until the one
+    /// that crashes.
     static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Whether this is the point at which an error was asked for. Where a crash was, the server crashes, with its log written.
+/// Whether this is the point at which an error was asked for. Where a crash was, the server
+/// crashes, with its log written.
 pub(crate) fn is_error_due() -> bool {
     let left = POINTS_LEFT.get();
     if left < 0 {
@@ -72,7 +76,7 @@ pub(crate) fn set_due(point: i32) -> i32 {
     POINTS_LEFT.replace(point)
 }
 
-/// What this process has done.
+/// Counts of this process.
 pub(crate) fn work() -> MaintenanceWork {
     WORK.get()
 }

@@ -18,8 +18,8 @@ use crate::pages::PgPages;
 /// Room for so many entries is made before they are read.
 const RESERVED_LEN_MAX: usize = 64;
 
-/// Reads ranges of an index window by window, for as long as its relation is open: a window goes on where the one before
-/// ended, without another descent.
+/// Reads ranges of an index window by window, for as long as its relation is open: a window goes on
+/// where the one before ended, without another descent.
 pub(crate) struct Reader {
     /// It borrows `tree`, and is dropped first.
     cursor: Option<Reading>,
@@ -27,7 +27,7 @@ pub(crate) struct Reader {
     tree: Rc<Tree<'static>>,
     pages: Rc<PgPages>,
     form: Form,
-    /// Of the entries of a window, before they are such.
+    /// Positions of the entries of a window, before these are read.
     positions: Vec<(u64, u64)>,
 }
 
@@ -43,13 +43,15 @@ struct Reading {
 impl Reader {
     /// # Safety
     ///
-    /// The relation of the index stays open, and locked, as long as the result is used; it may be dropped later.
+    /// The relation of the index stays open, and locked, as long as the result is used; it may be
+    /// dropped later.
     pub(crate) unsafe fn new(index: Index) -> Self {
         let (at, form) = (index.tree_at(), index.form());
         // SAFETY: the caller's: the pages are of the relation that the index has open.
         let pages = Rc::new(unsafe { PgPages::new(index.pages().relation()) });
         pages.expect_blocks(index.pages().known_blocks());
-        // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and `tree` is dropped before it.
+        // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and `tree` is
+        // dropped before it.
         let tree = Rc::new(tree_of(unsafe { &*Rc::as_ptr(&pages) }, at, form));
         Self {
             cursor: None,
@@ -65,7 +67,8 @@ impl Reader {
         self.cursor = None;
     }
 
-    /// Whether it has read all that a range has in the given direction, `last` being the last of it.
+    /// Whether it has read all that a range has in the given direction, `last` being the last of
+    /// it.
     pub(crate) fn is_over(&self, way: Way, last: &Entry) -> bool {
         self.is_at(way, last) && self.cursor.as_ref().is_some_and(|reading| reading.is_over)
     }
@@ -75,9 +78,9 @@ impl Reader {
         self.cursor.as_ref().is_some_and(at)
     }
 
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, `len` of them or some more; none
-    /// if the range is empty. It goes on reading if `last`, at which the range begins, is what it has read last of a range
-    /// that ends at the same place.
+    /// Appends to `window`, ascending, the first entries of the range in the given direction, `len`
+    /// of them or some more; none if the range is empty. It goes on reading if `last`, at which the
+    /// range begins, is what it has read last of a range that ends at the same place.
     pub(crate) fn window(
         &mut self,
         range: (Bound<&Entry>, Bound<&Entry>),
@@ -91,8 +94,8 @@ impl Reader {
             let (from, to) = range;
             let (mut from_key, mut to_key) = ([0; 8], [0; 8]);
             let (from, to) = (position(from, &mut from_key), position(to, &mut to_key));
-            // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and the cursor is dropped before
-            // it.
+            // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and the
+            // cursor is dropped before it.
             let tree: &'static Tree<'static> = unsafe { &*Rc::as_ptr(&self.tree) };
             let cursor = match way {
                 Way::Up => tree.range(from, to),

@@ -85,7 +85,8 @@ impl Iterator for Sorted {
 
     fn next(&mut self) -> Option<[u8; LEN]> {
         let mut datum = pg_sys::Datum::null();
-        // SAFETY: the sort has been performed. Its records are those that were added, each a copy in memory of its own.
+        // SAFETY: the sort has been performed. Its records are those that were added, each a copy
+        // in memory of its own.
         unsafe {
             if !compat::next_of_sort((self.0).0, &mut datum) {
                 return None;

@@ -1,4 +1,5 @@
-//! Record batches in and out through the Arrow C data and C stream interfaces, without pyarrow and without copying.
+//! Record batches in and out through the Arrow C data and C stream interfaces, without pyarrow and
+//! without copying.
 
 use std::ffi::CStr;
 
@@ -17,7 +18,8 @@ const ARRAY: &CStr = c"arrow_array";
 /// A source of batches.
 pub(crate) type Reader = Box<dyn RecordBatchReader + Send>;
 
-/// A reader of a Python object that has `__arrow_c_stream__` or, if it is a single batch, `__arrow_c_array__`.
+/// A reader of a Python object that has `__arrow_c_stream__` or, if it is a single batch,
+/// `__arrow_c_array__`.
 pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
     if object.hasattr("__arrow_c_stream__")? {
         let capsule = object.call_method0("__arrow_c_stream__")?;
@@ -44,7 +46,8 @@ pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
         let capsule = object.call_method0("__arrow_c_schema__")?;
         let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
         let pointer = pointer.cast::<FFI_ArrowSchema>();
-        // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is only read.
+        // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is
+        // only read.
         #[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
         let schema = unsafe { pointer.as_ref() };
         return Ok(std::sync::Arc::new(Schema::try_from(schema).map_err(refused)?));
@@ -57,8 +60,8 @@ fn take_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStream>
     let pointer = capsule
         .pointer_checked(Some(STREAM))?
         .cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of this name points to an `ArrowArrayStream`, which the caller may move out; what is left
-    // behind is marked as released, as the interface asks.
+    // SAFETY: a capsule of this name points to an `ArrowArrayStream`, which the caller may move
+    // out; what is left behind is marked as released, as the interface asks.
     Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) })
 }
 
@@ -68,10 +71,11 @@ fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
     let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
     let array = pair.get_item(1)?;
     let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?;
-    // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is only read.
+    // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is only
+    // read.
     let schema = unsafe { schema.cast::<FFI_ArrowSchema>().as_ref() };
-    // SAFETY: a capsule of this name points to an `ArrowArray`, which the caller may move out; what is left behind is
-    // marked as released.
+    // SAFETY: a capsule of this name points to an `ArrowArray`, which the caller may move out; what
+    // is left behind is marked as released.
     let array = unsafe { FFI_ArrowArray::from_raw(array.cast().as_ptr()) };
     // SAFETY: the two come from one call of `__arrow_c_array__`, so the schema describes the array.
     let mut data = unsafe { from_ffi(array, schema) }.map_err(refused)?;

@@ -1,4 +1,5 @@
-//! Columns as they come, made into those of a table: found by name, and of the table's types without loss.
+//! Columns as they come, made into those of a table: found by name, and of the table's types
+//! without loss.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use pyo3::prelude::*;
 
 use crate::error::schema as refuse;
 
-/// The rows of a batch with the columns of `schema`, in its order. A column that comes in another type is cast, and
-/// refused where the cast would lose anything.
+/// The rows of a batch with the columns of `schema`, in its order. A column that comes in another
+/// type is cast, and refused where the cast would lose anything.
 pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     let given = batch.schema();
     if let Some(other) = given

@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 /// How often a waiting call looks for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs work that cannot be stopped half-way on a thread of its own. Ctrl-C ends the wait, not the work.
+/// Runs work that cannot be stopped half-way on a thread of its own. Ctrl-C ends the wait, not the
+/// work.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> bedload::Result<T> + Send + 'static,

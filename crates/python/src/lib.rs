@@ -1,7 +1,8 @@
 //! Bedload for Python: the classes that the package `bedload` wraps.
 //!
-//! Times are whole ticks here; the Python side of the package turns what people write into ticks. Every call that may
-//! wait for the disk detaches from the interpreter, and calls that take long look for Ctrl-C in between.
+//! Times are whole ticks here; the Python side of the package turns what people write into ticks.
+//! Every call that may wait for the disk detaches from the interpreter, and calls that take long
+//! look for Ctrl-C in between.
 
 mod arrow_stream;
 mod batch;

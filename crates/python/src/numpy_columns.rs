@@ -1,4 +1,5 @@
-//! NumPy arrays in and out. Arrays of numbers are copied once, as a whole; text becomes objects of Python.
+//! NumPy arrays in and out. Arrays of numbers are copied once, as a whole; text becomes objects of
+//! Python.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::error;
 
-/// A column on its way in: name, values, which of them are missing, and the unit of values that count time.
+/// A column on its way in: name, values, which of them are missing, and the unit of values that
+/// count time.
 pub(crate) type Given<'py> = (
     String,
     Bound<'py, PyAny>,
@@ -90,7 +92,7 @@ fn numbers<T: ArrowPrimitiveType<Native: Element>>(
     let values = values.extract::<PyReadonlyArray1<'_, T::Native>>().ok()?;
     let values = match values.as_slice() {
         Ok(values) => values.to_vec(),
-        // Of every other value, or backwards.
+        // Strides over every other value, or backwards.
         Err(_) => values.as_array().iter().cloned().collect(),
     };
     Some(Arc::new(PrimitiveArray::<T>::new(
@@ -120,7 +122,8 @@ fn as_times(ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
     arrow_cast::cast(ticks, &to).map_err(|error| error::schema(error.to_string()))
 }
 
-/// For each column its values, which of them are missing (or nothing, if none is), and the unit of times.
+/// For each column its values, which of them are missing (or nothing, if none is), and the unit of
+/// times.
 pub(crate) fn columns_of<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {

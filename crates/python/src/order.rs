@@ -38,7 +38,8 @@ fn measured<'py, T: Ord + Send + Sync>(py: Python<'py>, keys: &[T]) -> Measured<
     )
 }
 
-/// Rows, K, L, rows below the running maximum, inverted neighbours, and how far each row is from its sorted place.
+/// Rows, K, L, rows below the running maximum, inverted neighbours, and how far each row is from
+/// its sorted place.
 #[pyfunction]
 pub(crate) fn measure<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Measured<'py>> {
     if let Ok(keys) = keys.extract::<PyReadonlyArray1<'_, i64>>() {

@@ -74,7 +74,7 @@ pub(crate) fn open(
     })
 }
 
-/// What is damaged in a store, whether or not it can be opened.
+/// Lists the damage in a store, whether or not it can be opened.
 #[pyfunction]
 pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
     let problems = interrupt::wait(py, move || bedload::inspect(path))?;
@@ -146,8 +146,8 @@ impl Store {
         Ok(Table::new(self.handle.clone(), name))
     }
 
-    /// Refuses a table whose columns have other names than those of rows like these, or that is not ordered by `time`.
-    /// Types are not compared: `append` converts where no value changes.
+    /// Refuses a table whose columns have other names than those of rows like these, or that is not
+    /// ordered by `time`. Types are not compared: `append` converts where no value changes.
     fn check_table(&self, name: &str, schema: &Bound<'_, PyAny>, time: Option<&str>) -> PyResult<()> {
         let table = self.handle.store()?.table(name).map_err(error::of_store)?;
         let (has, given) = (table.schema().arrow(), schema_of(schema)?);
@@ -195,7 +195,8 @@ impl Store {
     fn snapshot(&self) -> PyResult<Snapshot> {
         let slot = self.handle.slot()?;
         let store = self.handle.store()?;
-        // A table that is dropped meanwhile is left out: only its handle says which column is its time.
+        // A table that is dropped meanwhile is left out: only its handle says which column is its
+        // time.
         let times = crate::rows::held(&slot)?.tables().into_iter().filter_map(|name| {
             let time = store.table(&name).ok()?.schema().time_column();
             Some((name, time))

@@ -15,7 +15,8 @@ use crate::error;
 use crate::handle::Handle;
 use crate::rows::{Rows, Where, of_stream};
 
-/// Short batches of a stream are joined until they have so many rows: a commit each would be a sync each.
+/// Short batches of a stream are joined until they have so many rows: a commit each would be a sync
+/// each.
 const ROWS_PER_COMMIT: usize = 1 << 18;
 
 /// A column in words: name, type, unit and zone of times, whether it may be null.
@@ -69,8 +70,8 @@ impl Table {
         self.handle.store()?.table(&self.name).map_err(error::of_store)
     }
 
-    /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become `Date32`; without a
-    /// name the time is the only column of times.
+    /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become
+    /// `Date32`; without a name the time is the only column of times.
     pub(crate) fn schema_like(given: &SchemaRef, time: Option<&str>) -> PyResult<TableSchema> {
         let is_time = |field: &&Arc<Field>| matches!(field.data_type(), DataType::Timestamp(..));
         let name = match time {
@@ -153,7 +154,8 @@ impl Table {
         pyo3::types::PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Appends what a source of Arrow data gives, up to 262,144 rows a commit; longer batches are one commit each.
+    /// Appends what a source of Arrow data gives, up to 262,144 rows a commit; longer batches are
+    /// one commit each.
     #[pyo3(signature = (rows, snap, progress=None))]
     fn append<'py>(
         &self,

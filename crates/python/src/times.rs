@@ -39,7 +39,8 @@ pub(crate) fn duration_nanos(text: &str) -> PyResult<i128> {
     bedload_times::parse_duration(text).map_err(refused)
 }
 
-/// Nanoseconds since 1970 in UTC of a reading of a zone's clocks, which is nanoseconds since their 1970.
+/// Nanoseconds since 1970 in UTC of a reading of a zone's clocks, which is nanoseconds since
+/// their 1970.
 #[pyfunction]
 pub(crate) fn utc_nanos(nanos: i128, zone: &str) -> PyResult<i128> {
     let zone = Zone::parse(zone).map_err(refused)?;

@@ -572,7 +572,8 @@ def stopped(at, whole):
         calls[name]()
         interrupter.join()
     except KeyboardInterrupt:
-        # Checks and copies go on by themselves, so there the wait for them ended if any page was left.
+        # Checks and copies go on by themselves, so there the wait for them ended if any page was
+        # left.
         return reads() < (whole if name in ("verify", "backup") else whole * 3 // 4)
 # How many pages the call reads if it is left alone.
 with bedload.open(path, cache_bytes=1 << 20) as db:

@@ -1,5 +1,5 @@
-//! How many commits of a single row a disk takes, each durable when it returns, from ever more threads: commits that
-//! run at the same time share a sync.
+//! How many commits of a single row a disk takes, each durable when it returns, from ever more
+//! threads: commits that run at the same time share a sync.
 //!
 //! ```sh
 //! cargo run --release -p bedload --example durable_commits -- DIRECTORY

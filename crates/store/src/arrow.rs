@@ -1,6 +1,7 @@
 //! The crates of Arrow that this crate's interface is made of, in the version it was built with.
 //!
-//! Code that takes its types from here has the right version of them without naming Arrow among its own dependencies.
+//! Code that takes its types from here has the right version of them without naming Arrow among its
+//! own dependencies.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -34,7 +34,8 @@ impl Writer {
     }
 }
 
-/// Takes fields off a slice; each answer is `None` once the slice is too short, and nothing ever panics.
+/// Takes fields off a slice; each answer is `None` once the slice is too short, and nothing ever
+/// panics.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 

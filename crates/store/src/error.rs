@@ -9,7 +9,8 @@ use crate::disk::Irregular;
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An operation on a store failed. Unless the variant says otherwise, the store is as it was before.
+/// An operation on a store failed. Unless the variant says otherwise, the store is as it was
+/// before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +24,7 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The disk, or the quota on it, is full. What was committed is safe; free some space and go on.
+    /// The disk, or the quota on it, is full. Committed rows are safe; free some space and go on.
     #[error("cannot {action} {}: no space left on the device", path.display())]
     NoSpace {
         /// The file that could not grow.
@@ -87,8 +88,8 @@ pub enum Error {
         /// The holder, as the lock file names it.
         holder: String,
     },
-    /// The store was opened by another process, from which this one inherited it through `fork`. Both would write to the
-    /// same places of the same files. A process opens stores for itself.
+    /// The store was opened by another process, from which this one inherited it through `fork`.
+    /// Both would write to the same places of the same files. A process opens stores for itself.
     #[error("{} was opened by process {opened_by} and is inherited: a process must open a store for itself", path.display())]
     Inherited {
         /// The store's directory.
@@ -96,15 +97,15 @@ pub enum Error {
         /// The process that opened it.
         opened_by: u32,
     },
-    /// A file of an open store was removed, or another one was put in its place: what stands there now is left alone, and
-    /// nothing more is written through this handle.
+    /// A file of an open store was removed, or another one was put in its place: what stands there
+    /// now is left alone, and nothing more is written through this handle.
     #[error("{} is no longer the file that was opened: it was removed or replaced while the store was open", path.display())]
     Replaced {
         /// The file.
         path: PathBuf,
     },
-    /// Something other than a regular file, or a link, stands where a store has a file. Stores are not followed to other
-    /// places.
+    /// Something other than a regular file, or a link, stands where a store has a file. Stores are
+    /// not followed to other places.
     #[error("{} is {found}; a store has regular files, which are not reached through links", path.display())]
     Irregular {
         /// The file or directory.
@@ -146,8 +147,8 @@ pub enum Error {
         /// Zero-based position of the row in its batch.
         row: usize,
     },
-    /// A row of a sparse table has a time between two times of the table's grid. Rows can be moved to the grid on
-    /// request: [`Table::snapping`](crate::Table::snapping).
+    /// A row of a sparse table has a time between two times of the table's grid. Rows can be moved
+    /// to the grid on request: [`Table::snapping`](crate::Table::snapping).
     #[error(
         "row {row} has the time {time} in {column:?}, which is not on the grid of the table (every {interval} ticks from \
          {offset}): snap it to the nearest time or down, or use a table with another layout"
@@ -184,8 +185,8 @@ pub enum Error {
         /// Bytes admitted.
         limit_bytes: usize,
     },
-    /// An earlier failure left it unknown what reached the disk, so nothing more is written. Reads go on; close the
-    /// store and open it again to recover everything that was acknowledged.
+    /// An earlier failure left it unknown what reached the disk, so nothing more is written. Reads
+    /// go on; close the store and open it again to recover everything that was acknowledged.
     #[error("the store takes no more writes since an earlier failure: {cause}")]
     ReadOnly {
         /// The earlier failure.
@@ -240,7 +241,8 @@ impl Error {
         }
     }
 
-    /// The error of a store that damage keeps from being opened: it says what can be done. `data` is the name of its data file.
+    /// The error of a store that damage keeps from being opened: it says what can be done. `data`
+    /// is the name of its data file.
     pub(crate) fn of_opening(self, dir: &Path, data: &str) -> Self {
         let (file, place, reason) = match self {
             Self::Corrupt { file, place, reason } => (file, place, reason),

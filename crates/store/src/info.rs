@@ -10,7 +10,7 @@ use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
 use crate::table::{Density, Layout, StoredTable, View};
 
-/// What [`Store::info`](crate::Store::info) tells.
+/// The answer of [`Store::info`](crate::Store::info).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreInfo {
@@ -24,7 +24,8 @@ pub struct StoreInfo {
     pub checkpoint: u64,
     /// Bytes of the data file that hold pages.
     pub used_bytes: u64,
-    /// Bytes that the data file takes on the disk, free pages included. It may be longer, with holes.
+    /// Bytes that the data file takes on the disk, free pages included. It may be longer, with
+    /// holes.
     pub file_bytes: u64,
     /// Bytes of log that the next opening would read.
     pub wal_bytes: u64,
@@ -44,7 +45,8 @@ pub struct TableInfo {
     pub layout: Layout,
     /// How densely a sparse table is filled; `None` for other layouts.
     pub density: Option<Density>,
-    /// How far from sorted its rows arrived; not known of a sparse table, to which order does not matter.
+    /// How far from sorted its rows arrived; not known of a sparse table, to which order does not
+    /// matter.
     pub order: Option<ArrivalOrder>,
     /// For how many ticks of the time column's unit rows are kept; none for ever.
     pub retention: Option<u64>,

@@ -1,8 +1,9 @@
 //! An embedded store for rows that arrive nearly in order of time.
 //!
-//! A [`Store`] is a directory with tables. A [`Table`] has columns, one of them its time; Arrow record batches go in
-//! by [`Table::append`], which returns once they are durable, and come out by [`Table::range`], ordered by time.
-//! Rows that are late, by a little or by years, cost what their disorder costs and are never lost.
+//! A [`Store`] is a directory with tables. A [`Table`] has columns, one of them its time; Arrow
+//! record batches go in by [`Table::append`], which returns once they are durable, and come out by
+//! [`Table::range`], ordered by time. Rows that are late, by a little or by years, cost what their
+//! disorder costs and are never lost.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,7 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! How the parts work together is told in `ARCHITECTURE.md`, what stands on disk in `docs/format.md`.
+//! How the parts work together is told in `ARCHITECTURE.md`, what stands on disk in
+//! `docs/format.md`.
 
 #[cfg(target_endian = "big")]
 compile_error!("rows are copied to disk as they stand in memory, and the format is little-endian");

@@ -6,20 +6,20 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Once its rows are on the disk: they survive the death of the process and loss of power. Commits that run at
-    /// the same time share one sync.
+    /// Once its rows are on the disk: they survive the death of the process and loss of power.
+    /// Commits that run at the same time share one sync.
     #[default]
     Always,
-    /// As `Always`, but a sync begins no sooner than `every` after the one before it: fewer and larger syncs, later
-    /// answers. A commit waits for at most `every` and two syncs.
+    /// As `Always`, but a sync begins no sooner than `every` after the one before it: fewer and
+    /// larger syncs, later answers. A commit waits for at most `every` and two syncs.
     Group {
         /// The least time between two syncs.
         every: Duration,
     },
-    /// Once its rows are with the operating system: they survive the death of the process. Loss of power may take
-    /// the newest commits, never one without all that came after it: at most the last 8 MiB of log or the last
-    /// second, whichever is less (without the background thread: the last 8 MiB, until the next commit after a
-    /// second).
+    /// Once its rows are with the operating system: they survive the death of the process. Loss of
+    /// power may take the newest commits, never one without all that came after it: at most the
+    /// last 8 MiB of log or the last second, whichever is less (without the background thread: the
+    /// last 8 MiB, until the next commit after a second).
     Relaxed,
 }
 
@@ -72,16 +72,16 @@ impl Options {
         self
     }
 
-    /// Bytes of memory for rows that are in the log and not yet in pages; at least 64 KiB. When half of it is used
-    /// a flush begins; writers wait once all of it is. Rows that are being flushed may take as much again.
-    /// Default: 32 MiB.
+    /// Bytes of memory for rows that are in the log and not yet in pages; at least 64 KiB. When
+    /// half of it is used a flush begins; writers wait once all of it is. Rows that are being
+    /// flushed may take as much again. Default: 32 MiB.
     pub fn head_bytes(mut self, bytes: usize) -> Self {
         self.head_bytes = bytes.max(64 << 10);
         self
     }
 
-    /// Bytes of a page of a store that is created: a power of two from 4 KiB to 32 KiB. A store that exists keeps
-    /// its own. Default: 16 KiB.
+    /// Bytes of a page of a store that is created: a power of two from 4 KiB to 32 KiB. A store
+    /// that exists keeps its own. Default: 16 KiB.
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.page_bytes = bytes;
         self
@@ -93,24 +93,29 @@ impl Options {
         self
     }
 
-    /// Whether a thread of the store's own flushes rows to pages while others write. Default: yes. Without it a
-    /// writer who finds the memory for rows full flushes before it goes on, and [`Store::flush`](crate::Store::flush) does so at will.
+    /// Whether a thread of the store's own flushes rows to pages while others write. Default: yes.
+    /// Without it a writer who finds the memory for rows full flushes before it goes on, and
+    /// [`Store::flush`](crate::Store::flush) does so at will.
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// Whether the store is opened for reading alone, beside a process that may be writing to it. Default: no.
+    /// Whether the store is opened for reading alone, beside a process that may be writing to it.
+    /// Default: no.
     ///
-    /// It is read as of this moment: the last checkpoint, and whole records of the log after it, which stay in memory.
-    /// [`Store::refresh`](crate::Store::refresh) moves on to later commits. A commit is seen once its record is in the
-    /// log file, which may be shortly before it returns to its writer. What is seen is durable: the reader syncs what it reads
-    /// of the log, also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
+    /// It is read as of this moment: the last checkpoint, and whole records of the log after it,
+    /// which stay in memory. [`Store::refresh`](crate::Store::refresh) moves on to later commits. A
+    /// commit is seen once its record is in the log file, which may be shortly before it returns to
+    /// its writer. A commit that is seen is durable: the reader syncs what it reads of the log,
+    /// also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that
+    /// writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
     /// options but `cache_bytes` counts.
     ///
-    /// What a reader looks at keeps its space until the reader refreshes and drops its scans and snapshots, or ends. So
-    /// that the writer knows, the reader keeps a file in the folder `readers` of the store. Where it cannot create one (the
-    /// medium or the folder is read-only), the store is opened only if no writer has it, and keeps writers away.
+    /// Pages that a reader looks at keep their space until the reader refreshes and drops its scans
+    /// and snapshots, or ends. So that the writer knows, the reader keeps a file in the folder
+    /// `readers` of the store. Where it cannot create one (the medium or the folder is read-only),
+    /// the store is opened only if no writer has it, and keeps writers away.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -9,8 +9,8 @@ use crate::store::{Store, Table};
 use crate::table::Layout;
 
 impl Store {
-    /// Opens the store in a directory, or creates one where the directory does not exist or is empty, with the default
-    /// [`Options`].
+    /// Opens the store in a directory, or creates one where the directory does not exist or is
+    /// empty, with the default [`Options`].
     ///
     /// # Errors
     ///
@@ -90,8 +90,9 @@ impl Store {
 }
 
 impl Table {
-    /// Checks that the table has the columns of `wanted`, in any order, and the same time column. Whether a column may
-    /// be null is not compared: [`append`](Self::append) refuses a null where there must be none.
+    /// Checks that the table has the columns of `wanted`, in any order, and the same time column.
+    /// Whether a column may be null is not compared: [`append`](Self::append) refuses a null where
+    /// there must be none.
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ pub(crate) fn prefetch(_address: *const u8) {
 pub(crate) fn prefetch_to_write(_address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: a prefetch is a hint and faults on no address; processors without this one do nothing.
+        // SAFETY: a prefetch is a hint and faults on no address; processors without this one do
+        // nothing.
         unsafe {
             std::arch::asm!(
                 "prefetchw [{address}]",

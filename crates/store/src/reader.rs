@@ -5,8 +5,8 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::scan::Scan;
 
-/// A scan as an Arrow [`RecordBatchReader`], which writers of Parquet and IPC files, the Arrow C stream interface and
-/// query engines take. Made by [`Scan::into_reader`].
+/// A scan as an Arrow [`RecordBatchReader`], which writers of Parquet and IPC files, the Arrow C
+/// stream interface and query engines take. Made by [`Scan::into_reader`].
 ///
 /// An [`Error`](crate::Error) of the store is the source of an [`ArrowError::ExternalError`].
 #[derive(Debug)]

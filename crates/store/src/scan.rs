@@ -1,8 +1,8 @@
 //! Scans: the rows of a table between two times, from pages and heads, as record batches.
 //!
-//! Each batch is made by itself: the tree's cursor descends to the first row behind the last one given, and the
-//! heads are asked for theirs. So a scan holds nothing between two batches but its snapshot, a position, and blocks of a
-//! sparse table that were read together with those before.
+//! Each batch is made by itself: the tree's cursor descends to the first row behind the last one
+//! given, and the heads are asked for theirs. So a scan holds nothing between two batches but its
+//! snapshot, a position, and blocks of a sparse table that were read together with those before.
 
 use std::any::Any;
 use std::ops::{Bound, RangeBounds};
@@ -21,12 +21,14 @@ use crate::table::{StoredTable, TableRows, View};
 const BATCH_ROWS: usize = 8192;
 /// As many rows a batch may have, however wide they are.
 const WIDE_BATCH_ROWS: usize = 512;
-/// Bytes of values from which on rows are wide: into memory that stays in the second cache of a processor, columns were copied half as
-/// fast again (rows of 264 bytes, a cache of 2 MiB, 2,048 rows and 8,192).
+/// Bytes of values from which on rows are wide: into memory that stays in the second cache of a
+/// processor, columns were copied half as fast again (rows of 264 bytes, a cache of 2 MiB, 2,048
+/// rows and 8,192).
 const BATCH_BYTES: usize = 512 << 10;
 
-/// Rows of a table within a time range, ascending by time; rows of one time in the order of their arrival. An
-/// iterator of record batches of at most 8,192 rows, of fewer if rows are wide: a batch has about 512 KiB of values.
+/// Rows of a table within a time range, ascending by time; rows of one time in the order of their
+/// arrival. An iterator of record batches of at most 8,192 rows, of fewer if rows are wide: a batch
+/// has about 512 KiB of values.
 ///
 /// A scan reads one consistent state: that of the moment it was made, or of its snapshot.
 ///
@@ -138,11 +140,12 @@ impl Scan {
         Ok(self)
     }
 
-    /// Only rows whose column meets a condition; called several times, those that meet all. Columns that are compared need
-    /// not be among those of the batches.
+    /// Only rows whose column meets a condition; called several times, those that meet all. Columns
+    /// that are compared need not be among those of the batches.
     ///
-    /// A table of the indexed layout knows the least and greatest value of each column for every 16,384 rows or fewer, and
-    /// does not read those that cannot match. Values compare as [`Predicate`] says.
+    /// A table of the indexed layout knows the least and greatest value of each column for every
+    /// 16,384 rows or fewer, and does not read those that cannot match. Values compare as
+    /// [`Predicate`] says.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -167,13 +170,15 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// The table has no such column, or it has another type than the value that it is compared with.
+    /// The table has no such column, or it has another type than the value that it is compared
+    /// with.
     pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
         self.filter = self.filter.and(&self.table.entry.schema, column, predicate)?;
         Ok(self)
     }
 
-    /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the order of arrival.
+    /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the
+    /// order of arrival.
     pub fn with_sequence(mut self) -> Self {
         let columns = self.projection.columns().collect();
         self.projection = Projection::new(self.table.entry.schema.clone(), columns, true);
@@ -198,8 +203,8 @@ impl Scan {
         self.projection.arrow()
     }
 
-    /// Counts the rows. Of a table of the indexed layout no rows are read but where the range begins and ends, unless some
-    /// were deleted since the last flush.
+    /// Counts the rows. In the indexed layout only rows where the range begins and ends are read,
+    /// unless some were deleted since the last flush.
     ///
     /// # Errors
     ///
@@ -289,7 +294,7 @@ impl Scan {
         rows.next(wanted, deletions)
     }
 
-    /// The most rows of a batch. What text they have is not known.
+    /// The most rows of a batch. The length of their text is not known.
     fn batch_rows(&self) -> usize {
         let rows = BATCH_BYTES / self.projection.row_bytes().max(1);
         rows.clamp(WIDE_BATCH_ROWS, BATCH_ROWS)

@@ -28,11 +28,11 @@ pub use self::snapshot::Snapshot;
 pub use self::table::{Mark, Table};
 pub use self::write_batch::WriteBatch;
 
-/// A store: tables of time-stamped rows in one directory, open for writing in one process at a time. Other processes may
-/// read it meanwhile ([`Options::read_only`]).
+/// A store: tables of time-stamped rows in one directory, open for writing in one process at a
+/// time. Other processes may read it meanwhile ([`Options::read_only`]).
 ///
-/// Cheap to clone; all clones are the same open store, which closes when the last of them, and of its tables,
-/// snapshots and scans, is dropped. Everything may be called from several threads.
+/// Cheap to clone; all clones are the same open store, which closes when the last of them, and of
+/// its tables, snapshots and scans, is dropped. Everything may be called from several threads.
 #[derive(Debug, Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -79,7 +79,8 @@ impl Store {
         Options::new().open(path)
     }
 
-    /// Creates a store in a directory that does not exist yet or is empty, with the default [`Options`].
+    /// Creates a store in a directory that does not exist yet or is empty, with the default
+    /// [`Options`].
     ///
     /// # Errors
     ///
@@ -96,8 +97,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The name is not 1 to 255 bytes of printable text, or is that of another table; rows of this schema fit in no page;
-    /// the disk is full or fails.
+    /// The name is not 1 to 255 bytes of printable text, or is that of another table; rows of this
+    /// schema fit in no page; the disk is full or fails.
     pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
         self.create_table_as(name, schema, Layout::Indexed)
     }
@@ -165,8 +166,8 @@ impl Store {
         self.shared.engine.rename_table(name, new)
     }
 
-    /// The present state of all tables, to be read as long as the value is held. Taking one copies nothing; pages
-    /// that are replaced meanwhile keep their space on the disk until it is dropped.
+    /// The present state of all tables, to be read as long as the value is held. Taking one copies
+    /// nothing; pages that are replaced meanwhile keep their space on the disk until it is dropped.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (view, visible) = self.shared.engine.snapshot();
@@ -177,22 +178,23 @@ impl Store {
         }
     }
 
-    /// Moves all rows committed so far from memory and the log into pages. Nothing needs this for safety; it makes
-    /// the next opening quick, and frees memory and log.
+    /// Moves all rows committed so far from memory and the log into pages. Nothing needs this for
+    /// safety; it makes the next opening quick, and frees memory and log.
     ///
     /// # Errors
     ///
-    /// The disk fails. What was committed stays in the log.
+    /// The disk fails. Committed rows stay in the log.
     pub fn flush(&self) -> Result<()> {
         self.shared.engine.flush()
     }
 
-    /// Moves a store that was opened with [`Options::read_only`] on to what its writer has committed since; returns whether
-    /// there may be something new. Snapshots and scans stay as they are. A store that is open for writing is always at its
-    /// newest state: nothing happens, and the answer is `false`.
+    /// Moves a store that was opened with [`Options::read_only`] on to what its writer has
+    /// committed since; returns whether there may be something new. Snapshots and scans stay as
+    /// they are. A store that is open for writing is always at its newest state: nothing happens,
+    /// and the answer is `false`.
     ///
-    /// Reads a few kilobytes if there is nothing new, the new records of the log if there are any, and the page map and the log
-    /// after it if the writer has made a checkpoint.
+    /// Reads a few kilobytes if there is nothing new, the new records of the log if there are any,
+    /// and the page map and the log after it if the writer has made a checkpoint.
     ///
     /// # Errors
     ///
@@ -219,16 +221,18 @@ impl Store {
         self.shared.engine.verify()
     }
 
-    /// Copies everything committed so far into a new store in the directory `to`, and checks the copy: what was found in
-    /// it is returned. Others may write meanwhile; what they commit after the call is not in the copy.
+    /// Copies everything committed so far into a new store in the directory `to`, and checks the
+    /// copy: what was found in it is returned. Others may write meanwhile; what they commit after
+    /// the call is not in the copy.
     ///
-    /// The copy is a store like any other, and can be opened where it stands, on any file system. It has no gaps: the
-    /// pages of its data file stand side by side, and files of sparse tables are as short as their blocks allow.
+    /// The copy is a store like any other, and can be opened where it stands, on any file system.
+    /// It has no gaps: the pages of its data file stand side by side, and files of sparse tables
+    /// are as short as their blocks allow.
     ///
     /// # Errors
     ///
-    /// `to` exists and is not empty; a page or block is damaged; the disk is full or fails. What was begun is left and is
-    /// no store: remove it.
+    /// `to` exists and is not empty; a page or block is damaged; the disk is full or fails. The
+    /// unfinished copy is left and is no store: remove it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -259,13 +263,14 @@ impl Store {
         self.shared.engine.metrics()
     }
 
-    /// Removes the store: every file of it, while it is locked. Its directory stays, and what else is in it. What still
-    /// holds a part of the store can read on from memory at best, and write nothing.
+    /// Removes the store: every file of it, while it is locked. Its directory stays, and what else
+    /// is in it. A handle that still holds a part of the store can read on from memory at best, and
+    /// write nothing.
     ///
     /// # Errors
     ///
-    /// Another store stands in its place; the disk fails. What is left then may be no store any more; a store can be
-    /// created there.
+    /// Another store stands in its place; the disk fails. The remains may be no store any more; a
+    /// store can be created there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -279,8 +284,9 @@ impl Store {
         self.shared.engine.remove()
     }
 
-    /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping the store instead
-    /// is as safe. On a full disk rows stay in the log, durably, which is no failure: nothing is missing.
+    /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping
+    /// the store instead is as safe. On a full disk rows stay in the log, durably, which is no
+    /// failure: nothing is missing.
     ///
     /// # Errors
     ///
@@ -304,8 +310,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// There is no store and none is to be created; somebody else has it open; it was written by a newer release;
-    /// it is damaged; the disk fails.
+    /// There is no store and none is to be created; somebody else has it open; it was written by a
+    /// newer release; it is damaged; the disk fails.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
             return Err(Error::InvalidOption {
@@ -324,8 +330,8 @@ impl Options {
     }
 }
 
-/// Everything that is damaged in a store, whether it can still be opened or not. Of one that can be opened,
-/// [`Store::verify`] checks more: how the pages of a tree fit together.
+/// Everything that is damaged in a store, whether it can still be opened or not. If it can be
+/// opened, [`Store::verify`] checks more: how the pages of a tree fit together.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -342,12 +348,13 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
     engine::inspect(&(Arc::new(OsDisk) as Arc<dyn Disk>), path.as_ref())
 }
 
-/// Copies what is whole in a damaged store into a new one, and tells what it could not. The damaged store is not
-/// changed.
+/// Copies what is whole in a damaged store into a new one, and tells what it could not. The damaged
+/// store is not changed.
 ///
-/// Tables, rows and the order of arrival are kept. A row is taken if the page or the record of the log that holds it
-/// is whole, whatever else is not. Where a page is lost and an older copy of it is found, that is taken instead: rows
-/// that were deleted since it was written come back then. The report names such pages.
+/// Tables, rows and the order of arrival are kept. A row is taken if the page or the record of the
+/// log that holds it is whole, whatever else is not. Where a page is lost and an older copy of it
+/// is found, that is taken instead: rows that were deleted since it was written come back then. The
+/// report names such pages.
 ///
 /// Reads the data file up to three times; memory grows by some 50 bytes a page.
 ///
@@ -365,8 +372,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// `from` is no store, is in use, or was written by a newer release; no catalogue in it can be read, so that nothing
-/// is known of its tables; `to` exists and is not empty; the disk is full or fails to write.
+/// `from` is no store, is in use, or was written by a newer release; no catalogue in it can be
+/// read, so that nothing is known of its tables; `to` exists and is not empty; the disk is full or
+/// fails to write.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageReport> {
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }

@@ -1,5 +1,6 @@
-//! What a Bε-tree costs: to sort a batch, to write it, to push it down; what is written, and what a lookup and a short range
-//! read; for 8-byte keys, each with a row address, on pages of 8 KiB in memory.
+//! Measures a Bε-tree: to sort a batch, to write it, to push it down; what is written, and what a
+//! lookup and a short range read; for 8-byte keys, each with a row address, on pages of 8 KiB in
+//! memory.
 //!
 //! ```sh
 //! cargo run --release -p bedload-trees --example be_tree_costs -- [ENTRIES] [ENTRIES_PER_BATCH]
@@ -14,7 +15,7 @@ use bedload_trees::be_tree::{BeTree, BeTreeOptions, Pressure, Progress};
 use bedload_trees::{Entry, NoRow, Position, Row, U64Order};
 
 const PAGE_BYTES: usize = 8192;
-/// What a database server keeps of each page for itself.
+/// The bytes of each page that a database server keeps for itself.
 const HEADER_BYTES: usize = 24;
 const ROWS_PER_PAGE: u64 = 200;
 const LOOKUPS: u64 = 100_000;

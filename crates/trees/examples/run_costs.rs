@@ -1,5 +1,5 @@
-//! What runs cost: to sort a batch, to write it as a run, to merge runs, to look up, to have a filter; for 8-byte random
-//! keys, each with a row address, on pages of 8 KiB in memory.
+//! Measures runs: to sort a batch, to write it as a run, to merge runs, to look up, to have a
+//! filter; for 8-byte random keys, each with a row address, on pages of 8 KiB in memory.
 //!
 //! ```sh
 //! cargo run --release -p bedload-trees --example run_costs -- [ENTRIES]
@@ -13,7 +13,7 @@ use bedload_trees::run::{Run, RunBuilder, RunEntry, RunOptions, RunReader, merge
 use bedload_trees::{Entry, KeyOrder, NoRow, Row, U64Order};
 
 const PAGE_BYTES: usize = 8192;
-/// What a database server keeps of each page for itself.
+/// The bytes of each page that a database server keeps for itself.
 const HEADER_BYTES: usize = 24;
 const ROWS_PER_PAGE: u64 = 200;
 

@@ -1,18 +1,20 @@
 //! Entries: a key, a tie, and a row whose columns stand apart in the page.
 //!
-//! Every entry is unique as (key, tie). The tie tells entries of one key apart and orders them: a table gives the
-//! sequence number of a row's arrival, a database index the row's address. A map, which holds a key once, gives 0.
+//! Every entry is unique as (key, tie). The tie tells entries of one key apart and orders them: a
+//! table gives the sequence number of a row's arrival, a database index the row's address. A map,
+//! which holds a key once, gives 0.
 
 use std::marker::PhantomData;
 
 use super::key_order::KeyOrder;
 use bedload_pages::{Error, Result};
 
-/// The columns of the rows of one tree: any number of fixed width, then any number of variable width. Leaf pages
-/// keep each column by itself, so a scan copies slices of columns instead of taking rows apart.
+/// The columns of the rows of one tree: any number of fixed width, then any number of variable
+/// width. Leaf pages keep each column by itself, so a scan copies slices of columns instead of
+/// taking rows apart.
 ///
-/// Trees are monomorphised over it: for a layout known at compile time, such as [`FixedRow`], the loops over
-/// columns vanish.
+/// Trees are monomorphised over it: for a layout known at compile time, such as [`FixedRow`], the
+/// loops over columns vanish.
 pub trait RowLayout: Clone + Send + Sync + 'static {
     /// Width in bytes of each fixed column, in order; none is zero.
     fn fixed_widths(&self) -> &[u16];
@@ -56,7 +58,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Rows of fixed columns of the given widths in bytes, then `variable_columns` of variable width.
+    /// Rows of fixed columns of the given widths in bytes, then `variable_columns` of variable
+    /// width.
     ///
     /// # Panics
     ///
@@ -148,7 +151,8 @@ impl<'a, I: Iterator<Item = Entry<'a>>> EntrySource for Entries<'a, I> {
     }
 }
 
-/// A position in a tree's order: a key and a tie. [`Position::of_key`] lies before every entry of its key.
+/// A position in a tree's order: a key and a tie. [`Position::of_key`] lies before every entry of
+/// its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position<'a> {
     /// The key.

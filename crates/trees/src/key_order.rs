@@ -1,27 +1,30 @@
 //! Orders of keys.
 //!
-//! A key is a byte string; what it means is the business of its [`KeyOrder`]. Pages keep a column of 8-byte
-//! prefixes, searched without calling anyone; only where two prefixes are equal and inexact is
-//! [`KeyOrder::compare`] asked. For [`U64Order`] and [`I64Order`] the prefix *is* the key: pages store nothing
-//! else and `compare` is never called.
+//! A key is a byte string; what it means is the business of its [`KeyOrder`]. Pages keep a column
+//! of 8-byte prefixes, searched without calling anyone; only where two prefixes are equal and
+//! inexact is [`KeyOrder::compare`] asked. For [`U64Order`] and [`I64Order`] the prefix *is* the
+//! key: pages store nothing else and `compare` is never called.
 
 use std::cmp::Ordering;
 
 /// A total order of byte-string keys, with what a page needs to search them quickly.
 ///
-/// An order is a value: one that stands for a collation carries it. Trees are monomorphised over it.
+/// An order is a value: one that stands for a collation carries it. Trees are monomorphised over
+/// it.
 ///
 /// # Laws
 ///
-/// 1. `compare` is a total preorder: reflexive, transitive, any two keys comparable. Keys that compare equal are
-///    the *same key*, even if their bytes differ.
-/// 2. `prefix` is monotone: `compare(a, b) == Less` implies `prefix(a) <= prefix(b)`, and `Equal` implies equal
-///    prefixes.
-/// 3. If `prefix_is_exact`, then `compare(a, b) == prefix(a).cmp(&prefix(b))` and `key_of_prefix` inverts `prefix`.
-/// 4. `hash` agrees with equality: keys that compare equal have the same hash. An order that cannot promise this
-///    returns `None`, and no filter is ever built over it.
-/// 5. No method panics on any byte string of the fixed width, or, where there is none, on any byte string at all:
-///    keys come from pages, and pages may be damaged. A separator of a fixed width order has that width.
+/// 1. `compare` is a total preorder: reflexive, transitive, any two keys comparable. Keys that
+///    compare equal are the *same key*, even if their bytes differ.
+/// 2. `prefix` is monotone: `compare(a, b) == Less` implies `prefix(a) <= prefix(b)`, and `Equal`
+///    implies equal prefixes.
+/// 3. If `prefix_is_exact`, then `compare(a, b) == prefix(a).cmp(&prefix(b))` and `key_of_prefix`
+///    inverts `prefix`.
+/// 4. `hash` agrees with equality: keys that compare equal have the same hash. An order that cannot
+///    promise this returns `None`, and no filter is ever built over it.
+/// 5. No method panics on any byte string of the fixed width, or, where there is none, on any byte
+///    string at all: keys come from pages, and pages may be damaged. A separator of a fixed width
+///    order has that width.
 pub trait KeyOrder: Clone + Send + Sync + 'static {
     /// Compares two keys.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
@@ -34,7 +37,8 @@ pub trait KeyOrder: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Writes to `key` the key whose prefix is `prefix`. Called only where [`prefix_is_exact`] holds.
+    /// Writes to `key` the key whose prefix is `prefix`. Called only where [`prefix_is_exact`]
+    /// holds.
     ///
     /// [`prefix_is_exact`]: KeyOrder::prefix_is_exact
     fn key_of_prefix(&self, prefix: u64, key: &mut Vec<u8>) {
@@ -47,11 +51,13 @@ pub trait KeyOrder: Clone + Send + Sync + 'static {
         None
     }
 
-    /// A hash that is equal for keys that compare equal, or `None` if the order knows of none (law 4).
+    /// A hash that is equal for keys that compare equal, or `None` if the order knows of none (law
+    /// 4).
     fn hash(&self, key: &[u8]) -> Option<u64>;
 
-    /// Writes to `out` a key `s` with `left < s <= right`, as short as is easy to find; `left < right` is given.
-    /// Parents keep it as the pivot between a page that ends with `left` and one that begins with `right`.
+    /// Writes to `out` a key `s` with `left < s <= right`, as short as is easy to find;
+    /// `left < right` is given. Parents keep it as the pivot between a page that ends with `left`
+    /// and one that begins with `right`.
     fn separator(&self, left: &[u8], right: &[u8], out: &mut Vec<u8>) {
         let _ = left;
         out.clear();
@@ -82,8 +88,8 @@ impl U64Order {
     }
 }
 
-/// Signed 64-bit integers, time stamps among them. Keys are their big-endian bytes with the sign bit flipped, so
-/// that byte order is numeric order; they are made by [`I64Order::key`].
+/// Signed 64-bit integers, time stamps among them. Keys are their big-endian bytes with the sign
+/// bit flipped, so that byte order is numeric order; they are made by [`I64Order::key`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct I64Order;
 
@@ -183,7 +189,8 @@ impl KeyOrder for ByteOrder {
     }
 }
 
-/// The first eight bytes as a big-endian number, a shorter key padded with zeros: monotone in byte order.
+/// The first eight bytes as a big-endian number, a shorter key padded with zeros: monotone in byte
+/// order.
 fn leading_u64(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(chunk) => u64::from_be_bytes(*chunk),
@@ -195,7 +202,8 @@ fn leading_u64(key: &[u8]) -> u64 {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every input bit reaches every output bit.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every input bit reaches every
+/// output bit.
 const fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

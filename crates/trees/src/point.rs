@@ -7,7 +7,8 @@ use super::entry::Position;
 use super::key_order::KeyOrder;
 use bedload_pages::Result;
 
-/// A key and a tie with the key's prefix. Where prefixes are exact, `key` is not looked at and may be empty.
+/// A key and a tie with the key's prefix. Where prefixes are exact, `key` is not looked at and may
+/// be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Point<'k> {
     pub(super) prefix: u64,

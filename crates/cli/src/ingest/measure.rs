@@ -1,8 +1,9 @@
 //! The sortedness of the rows of a run.
 //!
-//! Order of arrival is counted as rows are appended; K and L are found by one scan of the table afterwards, which
-//! tells by each row's sequence number where in the run it arrived. So no row need be remembered. The times of a run into
-//! a sparse table or one with a key are, because rows there take the place of others.
+//! Order of arrival is counted as rows are appended; K and L are found by one scan of the table
+//! afterwards, which tells by each row's sequence number where in the run it arrived. So no row
+//! need be remembered. The times of a run into a sparse table or one with a key are, because rows
+//! there take the place of others.
 
 use std::ops::{Bound, RangeInclusive};
 
@@ -18,8 +19,8 @@ use crate::exit::{Failure, Result, Status};
 use crate::interrupt;
 use crate::store::time_name;
 
-/// Times of a run that are less than so many intervals apart are of one stretch: as many rows as a batch has can be read
-/// for nothing.
+/// Times of a run that are less than so many intervals apart are of one stretch: as many rows as a
+/// batch has can be read for nothing.
 const GAP_INTERVALS: i64 = 8192;
 
 /// The order of a run's rows, measured while it goes on.

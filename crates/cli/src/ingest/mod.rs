@@ -1,8 +1,9 @@
 //! `bedload ingest`: rows of files into a table.
 //!
-//! Each batch is durable when the store has taken it. A file with a bad row is found out batches later; then what
-//! this run appended is taken back, and the store is as it was. A run that is killed leaves its complete batches; with
-//! `--source-id` every run that fails does, and the next one goes on after them.
+//! Each batch is durable when the store has taken it. A file with a bad row is found out batches
+//! later; then what this run appended is taken back, and the store is as it was. A run that is
+//! killed leaves its complete batches; with `--source-id` every run that fails does, and the next
+//! one goes on after them.
 
 mod measure;
 mod report;
@@ -36,7 +37,8 @@ const STAYS: &str = "the rows are durable and stay in the table";
 
 pub(crate) fn run(args: &IngestArgs) -> Result<()> {
     let mut acknowledge = |rows: u64| {
-        // Rows that are durable stay so, whether or not it is read. A signal ends the wait for a slow reader.
+        // Rows that are durable stay so, whether or not it is read. A signal ends the wait for a
+        // slow reader.
         if args.ack && interrupt::wait(io::stdout().as_fd(), PollFlags::OUT).is_ok() {
             let _ = Stdout::lock().line(&format!("acknowledged {rows}"));
         }
@@ -47,7 +49,8 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
         .map_err(|failure| failure.with_note(STAYS))
 }
 
-/// Loads the files, calling `acknowledge` with the rows of this run that are durable after each batch.
+/// Loads the files, calling `acknowledge` with the rows of this run that are durable after each
+/// batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
     interrupt::catch()?;
     let started = Instant::now();

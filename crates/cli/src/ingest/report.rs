@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::measure::{Measure, OnGrid};
 use super::target::Target;
 use crate::exit::Result;
-use crate::figures::{grouped, sortedness_json, sortedness_text};
+use crate::figures::{grouped, rate_line, rows_line, rows_text, sortedness_json, sortedness_text};
 use crate::input::Rejects;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     pub(crate) taken_before: Option<u64>,
     /// Counts of rows that did not fit the grid; `None` unless the table is sparse.
     pub(crate) on_grid: Option<OnGrid>,
-    /// Rows whose place others took; `None` unless the table has a key.
+    /// Rows that others replaced; `None` unless the table has a key.
     pub(crate) replaced: Option<u64>,
     /// Rows left out, by reason.
     pub(crate) skipped: Vec<(String, u64)>,
@@ -94,41 +94,49 @@ impl Report {
         }
         match &self.order {
             Some(order) => out.line(&sortedness_text(order))?,
-            None => out.line(&format!("{:>11} rows", grouped(self.rows)))?,
+            None => out.line(&rows_line(self.rows))?,
         }
         if let Some(taken) = self.taken_before.filter(|&taken| taken > 0) {
-            out.line(&format!("{:>11} rows were there already", grouped(taken)))?;
+            out.line(&format!("{} already there", rows_line(taken)))?;
         }
         if let Some(on_grid) = self
             .on_grid
             .filter(|on_grid| on_grid.moved + on_grid.collided > 0)
         {
             out.line(&format!(
-                "{:>11} rows moved to a time of the grid",
-                grouped(on_grid.moved)
+                "{} moved to a time of the grid",
+                rows_line(on_grid.moved)
             ))?;
             out.line(&format!(
-                "{:>11} rows gave way to a later one of their batch",
-                grouped(on_grid.collided)
+                "{} replaced by a later one of their batch",
+                rows_line(on_grid.collided)
             ))?;
         }
         if let Some(replaced) = self.replaced.filter(|&replaced| replaced > 0) {
             out.line(&format!(
-                "{:>11} rows gave way to others of their key",
-                grouped(replaced)
+                "{} replaced by a later one of their key",
+                rows_line(replaced)
             ))?;
         }
-        out.line(&format!("{:>11} rows a second", grouped(self.rows_per_second())))?;
+        if let Some(rate) = rate_line(self.rows, self.rows_per_second()) {
+            out.line(&rate)?;
+        }
         out.line(&format!(
-            "{:>11.1} bytes a row, of the {} in the store",
+            "{:>11.1} bytes a row, over {} in the store",
             self.bytes_per_row(),
-            grouped(self.store_rows)
+            rows_text(self.store_rows)
         ))?;
         if !self.skipped.is_empty() {
             // Not part of the answer, but of what should be looked at.
-            let mut text = format!("left out {} rows:\n", grouped(self.skipped_rows()));
-            for (reason, rows) in &self.skipped {
-                text += &format!("{:>11} {}\n", grouped(*rows), printable(reason));
+            let mut text = format!("{} skipped:", rows_text(self.skipped_rows()));
+            match &self.skipped[..] {
+                [(reason, _)] => text += &format!(" {}\n", printable(reason)),
+                reasons => {
+                    text.push('\n');
+                    for (reason, rows) in reasons {
+                        text += &format!("{:>11} {}\n", grouped(*rows), printable(reason));
+                    }
+                }
             }
             for row in &self.listed {
                 text += &format!("  {}\n", printable(row));

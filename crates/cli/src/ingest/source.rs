@@ -1,7 +1,8 @@
 //! How many rows of an input earlier runs have taken, for `--source-id`.
 //!
-//! The count is a row of the table [`POSITIONS`], replaced in the same commit as the rows that it counts. After a crash it
-//! therefore agrees with the rows of the table, and a run that begins again skips exactly those.
+//! The count is a row of the table [`POSITIONS`], replaced in the same commit as the rows that it
+//! counts. After a crash it therefore agrees with the rows of the table, and a run that begins
+//! again skips exactly those.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -79,7 +80,8 @@ impl Source {
         self.position.map_or(0, |position| position.rows)
     }
 
-    /// Returns the rows of the next batch of the input that the table does not have; `None` if it has them all.
+    /// Returns the rows of the next batch of the input that the table does not have; `None` if it
+    /// has them all.
     pub(super) fn skip(&mut self, batch: RecordBatch, time: usize) -> Result<Option<RecordBatch>> {
         let begin = self.met;
         self.met += batch.num_rows() as u64;
@@ -103,8 +105,8 @@ impl Source {
         Ok((rest.num_rows() > 0).then_some(rest))
     }
 
-    /// Appends the next rows, and the count that includes them, in commits of as many rows as the store takes at once.
-    /// Calls `appended` after each with its rows.
+    /// Appends the next rows, and the count that includes them, in commits of as many rows as the
+    /// store takes at once. Calls `appended` after each with its rows.
     pub(super) fn append(
         &mut self,
         store: &Store,
@@ -121,7 +123,8 @@ impl Source {
         self.append(store, table, &rest, appended)
     }
 
-    /// Commits a batch and the new count; does nothing and returns `None` if there are too many rows for one commit.
+    /// Commits a batch and the new count; does nothing and returns `None` if there are too many
+    /// rows for one commit.
     fn commit(&mut self, store: &Store, table: &Table, batch: &RecordBatch) -> Result<Option<Appended>> {
         let mut changes = store.write_batch();
         match changes.append(table, batch) {

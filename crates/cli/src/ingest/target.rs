@@ -53,7 +53,8 @@ impl Found {
     pub(super) fn look(path: &Path, table: &str) -> Result<Self> {
         let store = match Store::open(path) {
             Ok(store) => store,
-            // Nothing, or what a creation left that was cut short. If it is something else, creating will say so.
+            // Nothing, or what a creation left that was cut short. If it is something else,
+            // creating will say so.
             Err(Error::NotAStore { .. }) => {
                 return Ok(Self {
                     path: path.to_owned(),
@@ -230,7 +231,8 @@ impl Target {
         Ok(self.store.close()?)
     }
 
-    /// Makes the store what it was before the run, because of `failure`; `stretches` of times are where the run wrote.
+    /// Makes the store what it was before the run, because of `failure`; `stretches` of times are
+    /// where the run wrote.
     pub(super) fn undo(self, failure: Failure, stretches: &[RangeInclusive<i64>]) -> Failure {
         let Self {
             path,
@@ -238,13 +240,14 @@ impl Target {
             table,
             before,
         } = self;
-        // Closing would flush, for which a full disk has no room. What is undone is durable without it.
+        // Closing would flush, for which a full disk has no room. The undoing is durable without
+        // it.
         let undone = match before {
             Before::Table(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(_) => {
                 return failure.with_note(
-                    "rows of earlier batches of this run stay, because others gave way to them; a run that \
+                    "rows of earlier batches of this run stay, because they replaced others; a run that \
                      succeeds replaces them",
                 );
             }
@@ -264,7 +267,8 @@ impl Target {
     }
 }
 
-/// Removes a store that this run created, but not the directory that it may have found, nor what others have put there.
+/// Removes a store that this run created, but not the directory that it may have found, nor what
+/// others have put there.
 fn remove_store(store: Store, path: &Path, directory: bool) -> Result<()> {
     store.remove()?;
     if directory {

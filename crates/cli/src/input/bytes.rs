@@ -167,14 +167,16 @@ fn text(name: &str, mut reader: impl BufRead + 'static) -> Result<Content> {
     }
 }
 
-/// The first two bytes of a text that are not blank, by which JSON objects and arrays are told from a header of CSV.
+/// The first two bytes of a text that are not blank, by which JSON objects and arrays are told from
+/// a header of CSV.
 fn first_tokens(head: &[u8]) -> (Option<u8>, Option<u8>) {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let mut tokens = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     (tokens.next(), tokens.next())
 }
 
-/// Why text could not be read: an end that comes too early is the input's fault, the rest the system's.
+/// Why text could not be read: an end that comes too early is the input's fault, the rest the
+/// system's.
 pub(super) fn text_failure(name: &str, error: &io::Error) -> Failure {
     if let Some(trailing) = error
         .get_ref()

@@ -260,7 +260,8 @@ fn opened_as<T>(opened: Result<Result<T, ArrowError>, String>, file: &str, kind:
     }
 }
 
-/// Whether reading failed by itself, and not because a damaged file sends its reader to where nothing is.
+/// Whether reading failed by itself, and not because a damaged file sends its reader to where
+/// nothing is.
 fn is_of_system(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -414,7 +415,8 @@ mod tests {
         Ok(rows)
     }
 
-    /// Flips bits of each `step`th byte of a file; returns how many of the mutants were errors, and panics of a reader.
+    /// Flips bits of each `step`th byte of a file; returns how many of the mutants were errors, and
+    /// panics of a reader.
     fn errors_of_mutants(sound: &[u8], step: usize) -> (u32, u32) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mutant");

@@ -9,7 +9,8 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a reader; a panic becomes an error with its message. What the reader was working on must not be used after it.
+/// Runs a reader; a panic becomes an error with its message. The data that the reader was working
+/// on must not be used after it.
 pub(super) fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -38,9 +38,11 @@ pub(crate) struct Wanted {
     pub(crate) time: Option<String>,
     /// The columns to read, in this order; all if `None`.
     pub(crate) columns: Option<Vec<String>>,
-    /// Types of columns as the user gave them. Integers in such a column are ticks, if it is one of times.
+    /// Types of columns as the user gave them. Integers in such a column are ticks, if it is one of
+    /// times.
     pub(crate) given: Vec<Field>,
-    /// The columns of the table that the rows go to, if it exists: its types are not to be inferred either.
+    /// The columns of the table that the rows go to, if it exists: its types are not to be inferred
+    /// either.
     pub(crate) table: Option<SchemaRef>,
     /// The unit of integers in the time column.
     pub(crate) time_unit: Option<TimeUnit>,
@@ -115,13 +117,14 @@ impl Wanted {
         self.given_field(name).or_else(of_table).map(Field::data_type)
     }
 
-    /// Whether integers in a column of times are ticks because the user said so. Where times are written as such, a
-    /// stray integer is a mistake.
+    /// Whether integers in a column of times are ticks because the user said so. Where times are
+    /// written as such, a stray integer is a mistake.
     fn takes_ticks(&self, name: &str) -> bool {
         self.given_field(name).is_some() || (self.is_time(name) && self.time_unit.is_some())
     }
 
-    /// The unit of integers in the time column: the one that the user named, else that of the table if it exists.
+    /// The unit of integers in the time column: the one that the user named, else that of the table
+    /// if it exists.
     #[cfg(feature = "formats")]
     fn tick_unit(&self, name: &str) -> Option<TimeUnit> {
         let of_table = || match self.known_type(name) {
@@ -162,7 +165,8 @@ trait Rows {
     /// The columns of the batches.
     fn schema(&self) -> &SchemaRef;
 
-    /// The next rows, in the order of the file; `None` at its end. Rows that cannot be read go to `rejects`.
+    /// The next rows, in the order of the file; `None` at its end. Rows that cannot be read go to
+    /// `rejects`.
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>>;
 
     /// Where the rows of the last batch begin.
@@ -170,8 +174,8 @@ trait Rows {
 }
 
 impl Input {
-    /// Opens a file, or standard input if `path` is [`STDIN`], tells its format by its first bytes, and settles the
-    /// types of its columns.
+    /// Opens a file, or standard input if `path` is [`STDIN`], tells its format by its first bytes,
+    /// and settles the types of its columns.
     pub(crate) fn open(path: &Path, wanted: &Wanted) -> Result<Self> {
         let (content, progress) = bytes::open(path)?;
         let name = display_name(path);

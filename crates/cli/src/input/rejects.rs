@@ -1,4 +1,5 @@
-//! Rows that cannot be taken: the first ends the run, or all are left out, counted, and the first few listed.
+//! Rows that cannot be taken: the first ends the run, or all are left out, counted, and the first
+//! few listed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,7 +68,7 @@ pub(crate) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTime => f.write_str("no time"),
+            Self::NoTime => f.write_str("missing time"),
             Self::UnreadableTime => f.write_str("unreadable time"),
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
             Self::FieldCount => f.write_str("wrong number of fields"),

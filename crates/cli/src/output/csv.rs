@@ -56,7 +56,8 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-/// The writer's own errors are of the system; the header and the records always have as many fields.
+/// The writer's own errors are of the system; the header and the records always have as many
+/// fields.
 fn of_csv(error: csv::Error) -> ArrowError {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => ArrowError::from(error),

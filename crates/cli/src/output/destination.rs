@@ -9,7 +9,8 @@ use tempfile::NamedTempFile;
 
 use crate::unfinished;
 
-/// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap errors in their own.
+/// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap
+/// errors in their own.
 pub(crate) struct Destination {
     target: Target,
     last_error: LastError,
@@ -53,7 +54,8 @@ impl Destination {
         }
     }
 
-    /// A file beside `path`, which takes its name at the end. What is no file, such as a device, is written at once.
+    /// A file beside `path`, which takes its name at the end. A device or a pipe is written at
+    /// once.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
         // A link stays one, and what it leads to is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -37,6 +37,7 @@ pub(crate) enum Format {
     /// Comma-separated values with a header
     Csv,
     /// One JSON object a line
+    #[value(alias = "ndjson", alias = "jsonl")]
     Json,
     /// Parquet
     #[cfg(feature = "formats")]
@@ -66,7 +67,8 @@ impl Format {
     }
 }
 
-/// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not before.
+/// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not
+/// before.
 pub(crate) struct Answer {
     sink: Sink,
     name: String,
@@ -86,8 +88,8 @@ enum Sink {
 }
 
 impl Answer {
-    /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. In CSV, `null`
-    /// stands for no value.
+    /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. In
+    /// CSV, `null` stands for no value.
     pub(crate) fn begin(format: Format, path: Option<&Path>, schema: &SchemaRef, null: &str) -> Result<Self> {
         let destination = match path {
             Some(path) => Destination::file(path).map_err(|error| Failure::io(path, &error))?,
@@ -198,8 +200,8 @@ impl Answer {
     }
 }
 
-/// An error of a writer is one of the system, if the system reported one, and else one of the values: a time that
-/// the format cannot say.
+/// An error of a writer is one of the system, if the system reported one, and else one of the
+/// values: a time that the format cannot say.
 fn failure(name: &str, last_error: &destination::LastError, error: &ArrowError) -> Failure {
     match (last_error.take(), error) {
         (Some(system), _) => Failure::output(name, &system),

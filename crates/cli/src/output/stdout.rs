@@ -16,7 +16,8 @@ impl Stdout {
         Self(io::stdout().lock())
     }
 
-    /// Writes a line, so that a reader at the other end of a pipe has it at once. What a terminal would obey is escaped.
+    /// Writes a line, so that a reader at the other end of a pipe has it at once. Characters that a
+    /// terminal would obey are escaped.
     pub(crate) fn line(&mut self, text: &(impl Display + ?Sized)) -> Result<()> {
         let text = text.to_string();
         let lines: Vec<_> = text.split('\n').map(printable).collect();

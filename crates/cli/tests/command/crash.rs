@@ -1,4 +1,5 @@
-//! The process is killed, as `kill -9` does, at any point of an ingest. What it acknowledged is there afterwards.
+//! The process is killed, as `kill -9` does, at any point of an ingest. Acknowledged rows are there
+//! afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -57,7 +58,8 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
                 .map(|rows| rows.parse::<u64>().unwrap())
         };
         let mut acknowledged = 0;
-        // Every fifth round is killed wherever it may be after some time, opening and creating included.
+        // Every fifth round is killed wherever it may be after some time, opening and creating
+        // included.
         if round % 5 == 0 {
             std::thread::sleep(Duration::from_micros(random.below(20_000)));
         } else {
@@ -71,7 +73,8 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it had said before it died counts, read or not; a line that death cut off does not.
+        // Each line that it printed before it died counts, read or not; one that death cut off does
+        // not.
         for line in acknowledgements.map_while(Result::ok) {
             acknowledged = parse(line).map_or(acknowledged, |rows| rows.max(acknowledged));
         }
@@ -82,7 +85,7 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
             // Killed before there was a store: then there is nothing that could have been lost.
             continue;
         }
-        assert!(opened.succeeds().starts_with("whole"), "round {round}");
+        assert!(opened.succeeds().starts_with("OK: "), "round {round}");
         let tables = place.json("info s --json")["tables"].as_array().unwrap().len();
         if acknowledged == 0 && tables == 0 {
             continue;

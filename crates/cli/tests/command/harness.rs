@@ -13,7 +13,7 @@ pub(crate) struct Place {
     dir: TempDir,
 }
 
-/// What a run of the command came to.
+/// The outcome of a run of the command.
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -88,17 +88,18 @@ impl Place {
         outcome
     }
 
-    /// What the command prints, which must succeed.
+    /// Returns what the command prints; it must succeed.
     pub(crate) fn output(&self, arguments: &str) -> String {
         self.run(arguments).succeeds()
     }
 
-    /// What the command prints, as JSON.
+    /// Returns what the command prints, as JSON.
     pub(crate) fn json(&self, arguments: &str) -> serde_json::Value {
         serde_json::from_str(&self.output(arguments)).unwrap()
     }
 
-    /// All that can be read from a store: its description, and the rows of its tables. `None` if there is nothing.
+    /// All that can be read from a store: its description, and the rows of its tables. `None` if
+    /// there is nothing.
     pub(crate) fn contents(&self, store: &str) -> Option<String> {
         if !self.path(store).exists() {
             return None;

@@ -92,6 +92,10 @@ fn an_empty_answer_still_has_its_columns() {
     let place = with_store();
     assert_eq!(place.output("query s t --limit 0 --format csv"), "t,n\n");
     assert_eq!(place.output("query s t --limit 0 --format json"), "");
+    for name in ["ndjson", "jsonl"] {
+        let query = |format| place.output(&format!("query s t --limit 3 --format {format}"));
+        assert_eq!(query(name), query("json"));
+    }
     assert_eq!(place.output("query s t --limit 0"), "t  n\n-  -\n(0 rows)\n");
     place.output("query s t --limit 0 --format parquet --output empty.parquet");
     place.output("ingest from_empty t empty.parquet --time t");
@@ -117,7 +121,7 @@ fn deleted_rows_are_gone() {
     assert_eq!(place.json("delete s t --from @8 --json")["deleted"], 4);
     assert_eq!(numbers(&place, ""), [0, 10, 3, 13, 6, 16, 5, 15, 8, 18, 1, 11]);
     assert_eq!(place.json("info s t --json")["tables"][0]["rows"], 12);
-    assert!(place.output("verify s").starts_with("whole"));
+    assert!(place.output("verify s").starts_with("OK: "));
 }
 
 #[test]
@@ -372,8 +376,8 @@ fn rows_that_meet_conditions() {
         ),
         ("n", "it does not begin with a column"),
         ("n ~ 1", "the column is followed by one of"),
-        ("n = one", "one is no value of type Int"),
-        ("n = 99999999999999999999", "is no value of type Int"),
+        ("n = one", "`one` is not of type int64"),
+        ("n = 99999999999999999999", "is not of type int64"),
         ("t > yesterday", "yesterday"),
     ] {
         let outcome = place.run_with(&["query", "s", "t", "--where", condition]);

@@ -40,7 +40,7 @@ fn older_rows_are_deleted_now_and_by_later_writes() {
     place.output("ingest s t b.csv");
     let first = place.output("query s t --columns n --limit 1 --format csv");
     assert_eq!(first, "n\n19\n");
-    assert!(place.output("verify s").starts_with("whole"));
+    assert!(place.output("verify s").starts_with("OK: "));
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! What goes in comes out: every type, with and without values, through every format that keeps it.
+//! Rows come out as they went in: every type, with and without values, through every format that
+//! keeps it.
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
 
 use crate::harness::Place;
 
-/// A table with every type: the widest values, the narrowest and none. Times before 1970 among them.
+/// A table with every type: the widest values, the narrowest and none. Times before 1970 among
+/// them.
 const SCHEMA: &str = "t:timestamp(us,UTC),b:bool,i8:int8,i16:int16,i32:int32,i64:int64,u8:uint8,u16:uint16,\
                       u32:uint32,u64:uint64,f32:float32,f64:float64,s:utf8,ts:timestamp(s),tms:timestamp(ms),\
                       tns:timestamp(ns,+05:30),d:date32";
@@ -140,7 +142,8 @@ fn every_unit_of_the_time_column() {
         ("ns", i64::MIN, i64::MAX),
     ] {
         for zone in ["", ", UTC", ", America/New_York"] {
-            // Before 1883 New York kept an offset of odd seconds, which a written time does not show.
+            // Before 1883 New York kept an offset of odd seconds, which a written time does not
+            // show.
             let least = if zone.contains("York") {
                 greatest / 253_402_300_799 * -2_000_000_000
             } else {
@@ -298,5 +301,5 @@ fn rows_of_a_parquet_file_without_a_time() {
         (&report["rows"], &report["skipped"]["rows"]),
         (&4.into(), &1.into())
     );
-    assert_eq!(report["skipped"]["by_reason"]["no time"], 1);
+    assert_eq!(report["skipped"]["by_reason"]["missing time"], 1);
 }

@@ -74,9 +74,9 @@ fn a_time_off_the_grid_is_an_error_or_moved_on_request() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["moved"], &report["collided"]), (&json!(1), &json!(1)));
     let text = place.output("ingest s down a.csv --time-unit s --snap down");
-    assert!(text.contains("1 rows moved to a time of the grid"), "{text}");
+    assert!(text.contains("1 row moved to a time of the grid"), "{text}");
     assert_eq!(info(&place, "down")["rows"], json!(1));
-    // What was created with one interval has it for good.
+    // A table keeps the interval that it was created with.
     let other = place.run("ingest s t a.csv --interval 10s");
     assert_eq!(other.code, Some(1));
     assert!(
@@ -206,6 +206,6 @@ fn a_backup_is_a_store_and_comes_back_as_one() {
         place
             .run("restore nowhere there")
             .fails(6)
-            .contains("is not a bedload store")
+            .contains("nowhere is not a bedload store: it does not exist")
     );
 }

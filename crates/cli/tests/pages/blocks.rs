@@ -14,6 +14,19 @@ const OF_THE_REPOSITORY: [&str; 3] = ["README.md", "CONTRIBUTING.md", "docs/post
 /// The languages of blocks that tests run or read, and the marker of blocks that none does.
 const LANGUAGES: [&str; 6] = ["sh", "rust", "python", "sql", "json", "text"];
 
+/// Pages with commands in `text` blocks that build or measure, which takes too long for a test.
+const MEASURING: [&str; 9] = [
+    "docs/benchmarks.md",
+    "docs/benchmarks/blink-hash.md",
+    "docs/benchmarks/near-sorted.md",
+    "docs/benchmarks/pages.md",
+    "docs/benchmarks/sb-tree.md",
+    "docs/benchmarks/sparse.md",
+    "docs/benchmarks/tables.md",
+    "docs/figures.md",
+    "docs/guides/monitoring.md",
+];
+
 /// Runs the Python blocks of the pages that it names.
 const PYTHON: &str = "crates/python/tests/test_docs.py";
 
@@ -60,6 +73,7 @@ fn run(page: &Path, scripts: &[&str]) -> Vec<String> {
     let run = Command::new("sh")
         .args(["-ec", &format!("exec 2>&1\n{marked}")])
         .env("PATH", path.unwrap())
+        .env("HOME", dir.path())
         .current_dir(dir.path())
         .output()
         .unwrap();
@@ -98,6 +112,78 @@ fn shell_blocks_run_and_print_what_the_pages_say() {
     }
     assert!(run_blocks > 15, "{run_blocks}");
     assert!(compared > 6, "{compared}");
+}
+
+#[test]
+fn usage_lines_are_those_of_the_command() {
+    let text = fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let usage = blocks(&text, "text")[0];
+    let of_page: Vec<&str> = usage
+        .lines()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect();
+    let bedload = |arguments: &[&str]| {
+        let command = Command::new(env!("CARGO_BIN_EXE_bedload"))
+            .args(arguments)
+            .output();
+        String::from_utf8(command.unwrap().stdout).unwrap()
+    };
+    let help = bedload(&["--help"]);
+    let listed = help.split("Commands:\n").nth(1).unwrap().lines();
+    let listed: Vec<&str> = listed
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    for name in &listed {
+        assert!(of_page.contains(name), "docs/cli.md leaves out {name}");
+    }
+    for line in usage.lines() {
+        let name = line.split(' ').nth(1).unwrap();
+        assert!(listed.contains(&name), "{line}");
+        let help = bedload(&[name, "--help"]);
+        for option in line.split([' ', '[', ']']).filter(|word| word.starts_with('-')) {
+            assert!(help.contains(option), "{line}: no {option} in\n{help}");
+        }
+    }
+}
+
+/// A `text` block is what the shell block before it prints. The others are listed here, so that no
+/// command is left untested by its marker.
+#[test]
+fn text_blocks_are_outputs_or_known() {
+    let mut others = Vec::new();
+    for page in pages() {
+        let name = name(&page);
+        if OF_THE_REPOSITORY.contains(&&*name) || MEASURING.contains(&&*name) {
+            continue;
+        }
+        let text = fs::read_to_string(&page).unwrap();
+        let outputs: Vec<&str> = shell(&text)
+            .into_iter()
+            .filter_map(|(_, output)| output)
+            .collect();
+        for block in blocks(&text, "text") {
+            if !outputs
+                .iter()
+                .any(|output| std::ptr::eq(output.as_ptr(), block.as_ptr()))
+            {
+                others.push(format!("{name}: {}", block.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert_eq!(
+        others,
+        [
+            // Compared with the command by `usage_lines_are_those_of_the_command`.
+            "docs/cli.md: bedload ingest STORE TABLE FILE… --time COLUMN",
+            // An option alone.
+            "docs/cli.md: --schema 'flight:utf8,gate:utf8,departure:timestamp(ms, UTC)'",
+            // Needs the network; `make py-test` builds the package in another way.
+            "docs/python.md: pip install ./crates/python",
+        ]
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What maps of one writer have in common, and what lets several threads use one.
+//! The interface that maps of one writer share, and a lock that lets several threads use one.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -35,12 +35,13 @@ pub trait ExclusiveMap: Send + Sync {
     /// Removes a key; returns its value.
     fn remove(&mut self, key: u64) -> Option<u64>;
 
-    /// Appends the least entries between the bounds, which are inclusive and not inverted, ascending: those of one
-    /// leaf, or fewer, or none. Returns the key from which on nothing was read, if there may be more up to the upper bound.
+    /// Appends the least entries between the bounds, which are inclusive and not inverted,
+    /// ascending: those of one leaf, or fewer, or none. Returns the key from which on nothing was
+    /// read, if there may be more up to the upper bound.
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64>;
 
-    /// Appends the greatest entries between the bounds, ascending; returns the key down from which nothing was read, if
-    /// there may be more down to the lower bound.
+    /// Appends the greatest entries between the bounds, ascending; returns the key down from which
+    /// nothing was read, if there may be more down to the lower bound.
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64>;
 
     /// Whether reads would gain from [`prepare_reads`](Self::prepare_reads).
@@ -59,8 +60,9 @@ pub trait ExclusiveMap: Send + Sync {
     fn check_structure(&self) -> Result<(), String>;
 }
 
-/// A map behind a lock, so that several threads may use it: writers one at a time, readers together. A read that meets
-/// too much that is not sorted upgrades its lock to sort it (Raman et al., ICDE 2023, §IV-D).
+/// A map behind a lock, so that several threads may use it: writers one at a time, readers
+/// together. A read that meets too much that is not sorted upgrades its lock to sort it (Raman et
+/// al., ICDE 2023, §IV-D).
 ///
 /// ```
 /// use bedload_memory::SharedMap;

@@ -8,7 +8,8 @@ use crate::sync::primitive::AtomicU64;
 
 /// A key of fixed size: `u64`, `i64`, or a byte string of 1 to 32 bytes in the order of `memcmp`.
 ///
-/// Nodes keep a key as one to four 64-bit words whose lexicographic order is the key's order. The trait is sealed.
+/// Nodes keep a key as one to four 64-bit words whose lexicographic order is the key's order. The
+/// trait is sealed.
 ///
 /// ```
 /// use bedload_memory::BlinkTree;
@@ -21,7 +22,7 @@ pub trait Key: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {}
 pub(crate) mod sealed {
     use super::super::key::{Debug, Words};
 
-    /// What a key is to a node.
+    /// A key as nodes see it.
     pub trait Sealed {
         /// As many words as the key fills.
         type Words: Words + Debug;
@@ -32,8 +33,8 @@ pub(crate) mod sealed {
         /// The key that has these words.
         fn from_words(words: Self::Words) -> Self;
 
-        /// Copies `count` keys of columns, from place `from` on, to the beginning of `target`: fewer if either ends
-        /// before.
+        /// Copies `count` keys of columns, from place `from` on, to the beginning of `target`:
+        /// fewer if either ends before.
         fn copy_keys<const CAP: usize>(
             columns: &<Self::Words as Words>::KeyColumns<CAP>,
             from: usize,

@@ -11,8 +11,8 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryUse {
-    /// Latches, fences, links, fingerprints, the ordered views of hash leaves that were scanned, and what is set aside
-    /// for the next leaf.
+    /// Latches, fences, links, fingerprints, the ordered views of hash leaves that were scanned,
+    /// and what is set aside for the next leaf.
     pub metadata: usize,
     /// Separators of inner nodes and the pointers between them.
     pub structure_occupied: usize,
@@ -58,7 +58,8 @@ impl MemoryUse {
             + self.entries_unoccupied
     }
 
-    /// Adds a leaf of `bytes` with room for `capacity` entries of `entry_bytes`, of which there are `len`.
+    /// Adds a leaf of `bytes` with room for `capacity` entries of `entry_bytes`, of which there are
+    /// `len`.
     pub(crate) const fn add_leaf(&mut self, bytes: usize, entry_bytes: usize, len: usize, capacity: usize) {
         self.metadata += bytes - entry_bytes * capacity;
         self.entries_occupied += entry_bytes * len;

@@ -1,4 +1,4 @@
-//! What all indexes have in common: keys, ranges, the traits of maps, and where their memory goes.
+//! Shared by all indexes: keys, ranges, the traits of maps, and where their memory goes.
 
 #[cfg(feature = "contract")]
 pub mod contract;

@@ -5,7 +5,8 @@ use crate::search::columns::Words;
 use crate::search::copy::copy_words;
 use crate::sync::primitive::AtomicU64;
 
-/// The beginning of two slices, filled further and further. What was read and does not count is taken back.
+/// The beginning of two slices, filled further and further. Entries that do not count after all are
+/// taken back.
 pub(crate) struct Output<'s, K> {
     keys: &'s mut [K],
     values: &'s mut [u64],

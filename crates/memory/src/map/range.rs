@@ -15,20 +15,21 @@ pub(crate) enum End {
     Greatest,
 }
 
-/// Reads an index one leaf at a time. Of each leaf, every key that is there all the while is read, and no key that is
-/// not there at some instant of it.
+/// Reads an index one leaf at a time. Every key of a leaf that is there all the while is read, and
+/// no key that is not there at some instant of it.
 pub(crate) trait Leaves<W: Words>: Sync {
-    /// Appends, ascending, the entries between the bounds that are nearest to the end: those of one leaf, or fewer. Returns
-    /// the key from which on nothing was read, or, at the greatest end, below which; none where there are no more entries,
-    /// whatever the other bound.
+    /// Appends, ascending, the entries between the bounds that are nearest to the end: those of one
+    /// leaf, or fewer. Returns the key from which on nothing was read, or, at the greatest end,
+    /// below which; none where there are no more entries, whatever the other bound.
     fn read(&self, from: End, bounds: (Bound<W>, Bound<W>), entries: &mut Vec<(W, u64)>) -> Option<W>;
 }
 
-/// The entries of a range of keys, ascending; [`rev`](Iterator::rev) makes it descending, and both ends may be drawn
-/// from at once.
+/// The entries of a range of keys, ascending; [`rev`](Iterator::rev) makes it descending, and both
+/// ends may be drawn from at once.
 ///
-/// It reads one leaf at a time and holds nothing in between: entries come from the time at which their leaf was
-/// read. Every key that is present from the making of the iterator to its end is yielded once.
+/// It reads one leaf at a time and holds nothing in between: entries come from the time at which
+/// their leaf was read. Every key that is present from the making of the iterator to its end is
+/// yielded once.
 ///
 /// ```
 /// use bedload_memory::BlinkTree;
@@ -44,7 +45,7 @@ pub(crate) trait Leaves<W: Words>: Sync {
 #[must_use = "iterators do nothing unless consumed"]
 pub struct Range<'t, K: Key> {
     leaves: &'t dyn Leaves<K::Words>,
-    /// What lies between the bounds has not been read.
+    /// Keys between the bounds have not been read.
     lower: Bound<K::Words>,
     upper: Bound<K::Words>,
     is_read: bool,

@@ -1,15 +1,15 @@
-//! What all in-memory indexes have in common.
+//! The interface that all in-memory indexes share.
 
 use std::ops::Bound;
 
 use super::key::Key;
 use super::range::Range;
 
-/// A concurrent ordered map from fixed-size keys to 8-byte values: what the in-memory indexes have in common, for
-/// code that does not care which it is given.
+/// A concurrent ordered map from fixed-size keys to 8-byte values: what the in-memory indexes have
+/// in common, for code that does not care which it is given.
 ///
-/// `insert`, `get` and `remove` are linearizable. A range that overlaps writers yields, in order and once each,
-/// every key that was present throughout, and no key that never was.
+/// `insert`, `get` and `remove` are linearizable. A range that overlaps writers yields, in order
+/// and once each, every key that was present throughout, and no key that never was.
 ///
 /// ```
 /// use bedload_memory::{BlinkTree, SharedMap};
@@ -35,8 +35,8 @@ pub trait SharedMap<K: Key>: Send + Sync {
     /// The entries whose keys lie between the bounds, from either end.
     fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K>;
 
-    /// Copies the least entries between the bounds, ascending, to the beginning of `keys` and `values`; returns how
-    /// many. It stops where the range or the shorter slice ends.
+    /// Copies the least entries between the bounds, ascending, to the beginning of `keys` and
+    /// `values`; returns how many. It stops where the range or the shorter slice ends.
     fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
         let places = keys.iter_mut().zip(values);
         places
@@ -53,13 +53,13 @@ pub trait SharedMap<K: Key>: Send + Sync {
     fn check_structure(&self) -> Result<(), String>;
 }
 
-/// What an index of this name has in common with all others, of its own methods: `new`, and those of [`SharedMap`] but
+/// Methods that an index of this name shares with all others: `new`, and those of [`SharedMap`] but
 /// `range`, and of [`Measured`](super::memory_use::Measured). It is read by its [`Leaves`](super::range::Leaves).
 macro_rules! shared_map {
     ($index:ident) => {
         impl<K: Key> $index<K> {
-            /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that
-            /// no key can lie between yield nothing.
+            /// The entries whose keys lie in `bounds`, ascending, and descending with
+            /// [`rev`](Iterator::rev). Bounds that no key can lie between yield nothing.
             pub fn range(&self, bounds: impl std::ops::RangeBounds<K>) -> crate::map::range::Range<'_, K> {
                 crate::map::range::Range::new(self, bounds)
             }

@@ -1,4 +1,5 @@
-//! The contract as every index keeps it under test, where its nodes are so small that splits and merges are common.
+//! The contract as every index keeps it under test, where its nodes are so small that splits and
+//! merges are common.
 
 use bedload_testkit::contract::Plan;
 

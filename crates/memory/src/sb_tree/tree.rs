@@ -280,7 +280,7 @@ impl<K: Key> SbTree<K> {
         self.lanes.drain_all(&self.blocks);
     }
 
-    /// What the index has done besides inserting and looking up.
+    /// Counts the work of the index besides inserting and looking up.
     #[must_use]
     pub fn work(&self) -> SbTreeWork {
         let (seals, steps) = self.segments.counts();

@@ -1,7 +1,7 @@
 //! Comparing bytes, one for each slot, all at once.
 //!
-//! As in [`words`](super::words), memory that may be racing with a writer is loaded into vectors by assembly: each aligned
-//! 8-byte lane is what a relaxed atomic load of that word would be.
+//! As in [`words`](super::words), memory that may be racing with a writer is loaded into vectors by
+//! assembly: each aligned 8-byte lane is what a relaxed atomic load of that word would be.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -74,7 +74,8 @@ mod x86_64 {
 
     use super::{AtomicU64, SeenSlots};
 
-    /// With two vectors of 16 bytes: no feature has to be told at run time, and the code goes where it is called.
+    /// With two vectors of 16 bytes: no feature has to be told at run time, and the code goes where
+    /// it is called.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn look_sse2(words: &[AtomicU64; 4], byte: u8) -> SeenSlots {

@@ -1,8 +1,9 @@
 //! Keys in atomic memory, one column for each word, so that a column is searched by SIMD.
 //!
-//! Everything here may race with a writer (rule 1 of [`version_latch`](crate::sync::version_latch)): loads and stores are
-//! relaxed atomics, a key of several words may come back torn, and a search of a changing column answers with some
-//! position within its bounds. Whoever reads validates before believing.
+//! Everything here may race with a writer (rule 1 of
+//! [`version_latch`](crate::sync::version_latch)): loads and stores are relaxed atomics, a key of
+//! several words may come back torn, and a search of a changing column answers with some position
+//! within its bounds. Whoever reads validates before believing.
 
 use std::fmt::Debug;
 
@@ -60,13 +61,14 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// Moves the keys behind place `to`, up to place `end`, one place down, likewise.
     fn move_down<const CAP: usize>(columns: &Self::KeyColumns<CAP>, to: usize, end: usize);
 
-    /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is this one.
+    /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is
+    /// this one.
     fn search<const CAP: usize>(&self, columns: &Self::KeyColumns<CAP>, len: usize) -> (usize, bool) {
         self.search_from(columns, 0, len)
     }
 
-    /// How many of the first `end` keys lie below this one if the first `start` do, and whether the next is this one;
-    /// the keys from `start` on ascend.
+    /// How many of the first `end` keys lie below this one if the first `start` do, and whether the
+    /// next is this one; the keys from `start` on ascend.
     fn search_from<const CAP: usize>(
         &self,
         columns: &Self::KeyColumns<CAP>,
@@ -74,8 +76,8 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
         end: usize,
     ) -> (usize, bool);
 
-    /// How many keys of a group, of those into which columns are divided, come before the first that is not below this one.
-    /// What lies behind need not ascend.
+    /// How many keys of a group, of those into which columns are divided, come before the first
+    /// that is not below this one. Keys after it need not ascend.
     fn rank_in_group<const CAP: usize, const GROUP: usize>(
         &self,
         columns: &Self::KeyColumns<CAP>,
@@ -250,7 +252,8 @@ impl<const W: usize> Words for [u64; W] {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every input bit reaches every output bit.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every input bit reaches every
+/// output bit.
 const fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

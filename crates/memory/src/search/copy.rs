@@ -1,7 +1,8 @@
-//! Copying words that a writer may be changing, into memory of one's own; and moving words that others may be reading.
+//! Copying words that a writer may be changing, into memory of one's own; and moving words that
+//! others may be reading.
 //!
-//! Vectors are loaded as in [`search`](super::words): each word is read as by a relaxed atomic load. They are stored
-//! likewise: each word, which is aligned, as by a relaxed atomic store.
+//! Vectors are loaded as in [`search`](super::words): each word is read as by a relaxed atomic
+//! load. They are stored likewise: each word, which is aligned, as by a relaxed atomic store.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -10,12 +11,12 @@
 
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// Copies `count` words of a column, from place `from` on, to the beginning of `target`: fewer if the column or the target
-/// ends before.
+/// Copies `count` words of a column, from place `from` on, to the beginning of `target`: fewer if
+/// the column or the target ends before.
 ///
-/// How often it loops depends on the target's length alone. So the processor can foresee it where `count` is on its way
-/// from memory still. Most often the target is filled: that takes few instructions, so that the processor gets to what
-/// comes next while it waits for the words.
+/// How often it loops depends on the target's length alone. So the processor can foresee it where
+/// `count` is on its way from memory still. Most often the target is filled: that takes few
+/// instructions, so that the processor gets to what comes next while it waits for the words.
 #[inline]
 pub(crate) fn copy_words(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -23,7 +24,8 @@ pub(crate) fn copy_words(column: &[AtomicU64], from: usize, count: usize, target
         if let Some(words) = column.get(from..)
             && count.min(words.len()) >= target.len()
         {
-            // SAFETY: the processor has the feature, and there are as many words as the target takes.
+            // SAFETY: the processor has the feature, and there are as many words as the target
+            // takes.
             return unsafe { x86_64::fill_avx512(words, target) };
         }
         // SAFETY: the processor has the feature.
@@ -39,8 +41,8 @@ fn copy_scalar(column: &[AtomicU64], from: usize, count: usize, target: &mut [u6
     }
 }
 
-/// Moves the words at places `from` to `end` one place up; the column has a place more. Only the caller may be writing
-/// to them.
+/// Moves the words at places `from` to `end` one place up; the column has a place more. Only the
+/// caller may be writing to them.
 #[inline]
 pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
     let words = &column[from..=end];
@@ -75,14 +77,16 @@ mod x86_64 {
 
     const LANES: usize = 8;
 
-    /// Moves the last words but one a place up, as many as vectors take; returns how many are left before them.
+    /// Moves the last words but one a place up, as many as vectors take; returns how many are left
+    /// before them.
     #[inline]
     pub(crate) fn move_vectors_up(words: &[AtomicU64]) -> usize {
         let mut left = words.len() - 1;
         if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
             while left >= LANES {
                 left -= LANES;
-                // SAFETY: the processor has the feature, and a word more than the vector has is there.
+                // SAFETY: the processor has the feature, and a word more than the vector has is
+                // there.
                 unsafe { move_vector(&raw const words[left], &raw const words[left + 1]) };
             }
         }
@@ -95,7 +99,8 @@ mod x86_64 {
         let mut done = 0;
         if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
             while done + LANES < words.len() {
-                // SAFETY: the processor has the feature, and a word more than the vector has is there.
+                // SAFETY: the processor has the feature, and a word more than the vector has is
+                // there.
                 unsafe { move_vector(&raw const words[done + 1], &raw const words[done]) };
                 done += LANES;
             }
@@ -107,10 +112,12 @@ mod x86_64 {
     ///
     /// # Safety
     ///
-    /// The processor has AVX-512. Both are the first of so many words, and only the caller writes to the destination.
+    /// The processor has AVX-512. Both are the first of so many words, and only the caller writes
+    /// to the destination.
     #[inline]
     unsafe fn move_vector(source: *const AtomicU64, destination: *const AtomicU64) {
-        // SAFETY: the words are there. Registers from 16 on have no counterpart in older instruction sets.
+        // SAFETY: the words are there. Registers from 16 on have no counterpart in older
+        // instruction sets.
         unsafe {
             asm!(
                 "vmovdqu64 zmm16, [{source}]",
@@ -137,7 +144,8 @@ mod x86_64 {
             unsafe { move_vector(source, destination.cast()) };
             (source, destination) = (source.wrapping_add(LANES), destination.wrapping_add(LANES));
         }
-        // SAFETY: both have so many words left as the mask has bits; masked-off lanes touch no memory.
+        // SAFETY: both have so many words left as the mask has bits; masked-off lanes touch no
+        // memory.
         unsafe {
             asm!(
                 "kmovw k1, {lanes:e}",
@@ -161,8 +169,8 @@ mod x86_64 {
             let left = count.saturating_sub(chunk).min(LANES);
             let [lanes, _] = ((1_u16 << left) - 1).to_le_bytes();
             let words: __m512i;
-            // SAFETY: only the first `count` words from `from` on are read, which the column has: masked-off lanes touch
-            // no memory.
+            // SAFETY: only the first `count` words from `from` on are read, which the column has:
+            // masked-off lanes touch no memory.
             unsafe {
                 asm!(
                     "vmovdqu64 {words}{{{lanes}}}{{z}}, [{chunk}]",

@@ -11,16 +11,18 @@ pub(crate) use super::wide::Wide;
 
 /// An operation that searches nodes.
 pub(crate) trait Searching {
-    /// What it answers.
+    /// The answer of a search.
     type Answer;
 
-    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
+    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors
+    /// are not used.
     fn run(self) -> Self::Answer;
 }
 
 /// A lookup.
 pub(crate) trait LookingUp {
-    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
+    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors
+    /// are not used.
     fn run(self, vectors: impl Vectors) -> Option<u64>;
 }
 
@@ -43,8 +45,8 @@ fn with_avx2<S: Searching>(operation: S) -> S::Answer {
     operation.run()
 }
 
-/// Looks up with the widest vectors that the processor has. The fewer instructions a lookup takes, the more of the next ones
-/// the processor begins while the first waits for memory.
+/// Looks up with the widest vectors that the processor has. The fewer instructions a lookup takes,
+/// the more of the next ones the processor begins while the first waits for memory.
 #[inline(always)]
 pub(crate) fn look_up<L: LookingUp>(lookup: L, _wide: Option<Wide>) -> Option<u64> {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,8 +1,9 @@
 //! Joining a leaf with what waits for it, with vectors of 512 bits.
 //!
-//! What waits need not be sorted for that. The place of an entry among the joined ones is known from how many keys of the leaf
-//! lie below its own, and how many that wait. Then the columns are written eight entries at a time, stored ones spread over the
-//! places that are left; and those that waited are put between them.
+//! Pending entries need not be sorted. The rank of an entry among the joined ones is known from how
+//! many keys of the leaf lie below its own, and how many that wait. Then the columns are written
+//! eight entries at a time, stored ones spread over the places that are left; and those that waited
+//! are put between them.
 
 #![expect(unsafe_code, reason = "vector instructions that the compiler does not find")]
 
@@ -21,7 +22,8 @@ use super::keys::{EntryColumns, EntryColumnsMut, FINGERPRINTS, GROUP, LANES, MOS
 use super::prefetch::prefetch;
 use super::wide::{Wide, load};
 
-/// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as many as wait on average.
+/// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as
+/// many as wait on average.
 const ASKED: usize = 2;
 
 /// Joined entries whose places have bits: a vector of them.
@@ -35,8 +37,8 @@ const _: () = assert!(
     "samples of what waits fill a vector"
 );
 
-/// The columns of a leaf, padded with the greatest key, and a sample of each group of keys: how far its first key lies above
-/// the base, in steps of so many bits.
+/// The columns of a leaf, padded with the greatest key, and a sample of each group of keys: how far
+/// its first key lies above the base, in steps of so many bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampled<'l, const N: usize> {
     pub(crate) keys: &'l [u64; N],
@@ -65,10 +67,11 @@ struct JoinedPlaces {
     masks: [u8; PLACES / LANES],
 }
 
-/// Writes the entries of a stretch of a leaf and those that wait, which belong between the neighbours of the stretch, to the
-/// beginnings of columns, and asks for the next leaf meanwhile, a few lines at a time: of all at once most would wait for the
-/// first ones, and the join with them. Returns how many there are. If an entry replaces another one, or keys are too near to
-/// one another for samples to tell them apart, nothing is written.
+/// Writes the entries of a stretch of a leaf and those that wait, which belong between the
+/// neighbours of the stretch, to the beginnings of columns, and asks for the next leaf meanwhile, a
+/// few lines at a time: of all at once most would wait for the first ones, and the join with them.
+/// Returns how many there are. If an entry replaces another one, or keys are too near to one
+/// another for samples to tell them apart, nothing is written.
 #[inline(always)]
 pub(crate) fn join_waiting<const N: usize>(
     leaf: Sampled<'_, N>,
@@ -82,8 +85,8 @@ pub(crate) fn join_waiting<const N: usize>(
     unsafe { join_with_vectors(leaf, stretch, waiting, (next_keys, next_values), target) }
 }
 
-/// Late entries between the bounds, in the same order, and newer ones behind them; in `room` if they are not just `waiting`.
-/// Nothing if there are more than may wait.
+/// Late entries between the bounds, in the same order, and newer ones behind them; in `room` if
+/// they are not just `waiting`. Nothing if there are more than may wait.
 #[inline(always)]
 pub(crate) fn late_between<'w>(
     waiting: Option<Unsorted<'w>>,
@@ -125,8 +128,9 @@ fn join_with_vectors<const N: usize>(
 }
 
 impl JoinedPlaces {
-    /// Finds the places of what waits in a stretch of a leaf from this rank on; says whether no entry replaces another one, and
-    /// samples tell all of them apart. Asks for the next lines meanwhile.
+    /// Finds the places of what waits in a stretch of a leaf from this rank on; says whether no
+    /// entry replaces another one, and samples tell all of them apart. Asks for the next lines
+    /// meanwhile.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
     fn find<const N: usize>(
@@ -173,7 +177,7 @@ impl JoinedPlaces {
         next.for_each(prefetch);
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
-        // Of each two one is before the other.
+        // Of two entries, one is before the other.
         let are_apart = before_others == waiting.len * (waiting.len.saturating_sub(1)) / 2;
         are_apart && !is_there
     }
@@ -186,7 +190,7 @@ fn rank_before(keys: &[u64], key: u64) -> usize {
     keys.partition_point(|&stored| stored < key)
 }
 
-/// What the samples of the keys that wait would be, and behind them [`NO_SAMPLE`].
+/// Returns the samples of the pending keys, and after them [`NO_SAMPLE`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn samples_of_waiting<const N: usize>(leaf: Sampled<'_, N>, waiting: Unsorted<'_>) -> __m512i {
@@ -219,7 +223,8 @@ fn lowest_bits(count: usize) -> u32 {
     std::arch::x86_64::_bzhi_u32(u32::MAX, count as u32)
 }
 
-/// By the bits of places that are left free, which stored entries go to the eight places: the first ones to those without a bit.
+/// By the bits of places that are left free, which stored entries go to the eight places: the first
+/// ones to those without a bit.
 const SPREAD: [[u8; LANES]; 256] = {
     let mut spread = [[0; LANES]; 256];
     let mut mask = 0;
@@ -235,8 +240,8 @@ const SPREAD: [[u8; LANES]; 256] = {
     spread
 };
 
-/// Writes the stored entries from this rank on to the places whose bits are not set in the masks, and whatever comes to the
-/// others, and behind the last one. Asks for the next lines meanwhile.
+/// Writes the stored entries from this rank on to the places whose bits are not set in the masks,
+/// and whatever comes to the others, and behind the last one. Asks for the next lines meanwhile.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn spread<const N: usize>(

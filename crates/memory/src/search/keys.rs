@@ -1,9 +1,11 @@
 //! Counting in short ascending columns of keys: how a place is found in a node.
 //!
-//! Columns have a fixed length and are padded with [`NO_KEY`], so there is no branch to mispredict, and the compiler
-//! makes vector instructions of the loops wherever the caller is compiled for a processor that has them. So whole
-//! operations are compiled once more for such processors, and [`vectorised`](super::dispatch::vectorised) chooses. For 512 bits it makes worse code than
-//! for 256: counts are taken from masks bit by bit. So what is done for many keys at once is written with such vectors by hand.
+//! Columns have a fixed length and are padded with [`NO_KEY`], so there is no branch to mispredict,
+//! and the compiler makes vector instructions of the loops wherever the caller is compiled for a
+//! processor that has them. So whole operations are compiled once more for such processors, and
+//! [`vectorised`](super::dispatch::vectorised) chooses. For 512 bits it makes worse code than for
+//! 256: counts are taken from masks bit by bit. So what is done for many keys at once is written
+//! with such vectors by hand.
 
 /// Stands where there is no key: greater than every key in a node.
 pub(crate) const NO_KEY: u64 = u64::MAX;
@@ -11,8 +13,8 @@ pub(crate) const NO_KEY: u64 = u64::MAX;
 /// Keys and their values.
 pub(crate) type EntryColumns<'c> = (&'c [u64], &'c [u64]);
 
-/// Where entries are joined: there is room for as many as there are, and for whatever comes, up to a multiple of eight or of
-/// what is copied at once.
+/// Where entries are joined: there is room for as many as there are, and for whatever comes, up to
+/// a multiple of eight or of what is copied at once.
 pub(crate) type EntryColumnsMut<'c> = (&'c mut [u64], &'c mut [u64]);
 
 /// Keys searched at once.

@@ -1,6 +1,8 @@
-//! Searching with vectors, copying and prefetching: the one place for instructions that the compiler does not find.
+//! Searching with vectors, copying and prefetching: the one place for instructions that the
+//! compiler does not find.
 //!
-//! - `words`, `bytes`, `columns`, `copy`: memory that is read while it is written, for the concurrent indexes.
+//! - `words`, `bytes`, `columns`, `copy`: memory that is read while it is written, for the
+//!   concurrent indexes.
 //! - `keys`, `wide`, `join`, `dispatch`: memory of one writer, for the near-sorted trees.
 
 pub(crate) mod bytes;

@@ -23,8 +23,8 @@ pub(crate) fn prefetch_some<T>(what: Option<&T>) {
     }
 }
 
-/// Asks for the cache line in which something begins, so that it may be written: other processors give it up at once, not
-/// only their sole right to it.
+/// Asks for the cache line in which something begins, so that it may be written: other processors
+/// give it up at once, not only their sole right to it.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),
@@ -33,7 +33,8 @@ pub(crate) fn prefetch_some<T>(what: Option<&T>) {
 pub(crate) fn prefetch_to_write<T>(_what: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: a prefetch is a hint and faults on no address; processors without this one do nothing.
+        // SAFETY: a prefetch is a hint and faults on no address; processors without this one do
+        // nothing.
         unsafe {
             std::arch::asm!(
                 "prefetchw [{what}]",

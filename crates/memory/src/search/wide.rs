@@ -16,7 +16,8 @@ use super::prefetch::prefetch;
 
 const _: () = assert!(FINGERPRINTS == 32, "fingerprints fill a vector");
 
-/// Exists only where the processor has vectors of 512 bits, and counts and shifts the bits of their masks.
+/// Exists only where the processor has vectors of 512 bits, and counts and shifts the bits of their
+/// masks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wide(());
 
@@ -101,7 +102,8 @@ fn matching(fingerprints: &[u16; FINGERPRINTS], one: u16) -> u32 {
     _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed()))
 }
 
-/// Values are asked for before the keys have come, and only one is read: of what waits for keys the processor holds little.
+/// Values are asked for before the keys have come, and only one is read: of what waits for keys the
+/// processor holds little.
 #[inline]
 #[target_feature(enable = "avx512f,bmi1")]
 fn value_of(keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64> {

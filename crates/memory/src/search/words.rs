@@ -1,9 +1,10 @@
 //! Searching an ascending column of words that a writer may be changing.
 //!
-//! Vector loads of racing memory have no counterpart in the language: an ordinary load would be a data race. They
-//! are therefore written in assembly, where each 8-byte lane is what the processor makes of it: an aligned, and so
-//! indivisible, load, the same as a relaxed atomic load of that word. Under Miri and loom, and on processors
-//! without the instructions, words are loaded one by one.
+//! Vector loads of racing memory have no counterpart in the language: an ordinary load would be a
+//! data race. They are therefore written in assembly, where each 8-byte lane is what the processor
+//! makes of it: an aligned, and so indivisible, load, the same as a relaxed atomic load of that
+//! word. Under Miri and loom, and on processors without the instructions, words are loaded one by
+//! one.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -16,8 +17,8 @@
 use crate::sync::primitive::hint::AtomicU32;
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// How many words of an ascending column lie below `probe`. Of a column that is changing, or does not ascend: some
-/// number up to its length.
+/// How many words of an ascending column lie below `probe`. For a column that is changing, or does
+/// not ascend: some number up to its length.
 #[inline]
 pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     // A model of cache lines sees no vector loads.
@@ -29,7 +30,8 @@ pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     lower_bound_scalar(column, probe)
 }
 
-/// The vector instructions that the processor has: asked for once where several short columns are searched.
+/// The vector instructions that the processor has: asked for once where several short columns are
+/// searched.
 #[derive(Debug, Clone, Copy)]
 pub struct VectorUnit {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -46,7 +48,8 @@ impl VectorUnit {
         }
     }
 
-    /// Whether to count those of many words that lie below another takes a few instructions; in tests it is as if it did.
+    /// Whether to count those of many words that lie below another takes a few instructions; in
+    /// tests it is as if it did.
     #[inline]
     pub(crate) fn count_many(self) -> bool {
         #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -79,8 +82,9 @@ impl VectorUnit {
 macro_rules! mask_of {
     (8, $compare:literal, $words:expr, $probe:expr) => {{
         let mask: u32;
-        // SAFETY: the processor has the instructions, and only the 8 words are read. Registers from 16 on have no counterpart
-        // in older instruction sets, so nothing slows down because they are in use.
+        // SAFETY: the processor has the instructions, and only the 8 words are read. Registers from
+        // 16 on have no counterpart in older instruction sets, so nothing slows down because they
+        // are in use.
         unsafe {
             std::arch::asm!(
                 "vpbroadcastq zmm16, {probe}",
@@ -119,9 +123,10 @@ macro_rules! mask_of {
     }};
 }
 
-/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that one need not ascend. Of
-/// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
-/// a branch that depends on the words, where the processor has AVX-512.
+/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that
+/// one need not ascend. Of words that are changing: some number up to 16. Unlike [`lower_bound`] it
+/// is a few instructions where it is called, without a branch that depends on the words, where the
+/// processor has AVX-512.
 #[inline]
 pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -210,8 +215,9 @@ mod x86_64 {
     #[inline]
     pub(crate) unsafe fn count_below_of_64(words: &[AtomicU32; 64], probe: u32) -> usize {
         let count: usize;
-        // SAFETY: the processor has the instructions, POPCNT among them, and only the 64 words are read. Registers from 16 on
-        // have no counterpart in older instruction sets, so nothing slows down because they are in use.
+        // SAFETY: the processor has the instructions, POPCNT among them, and only the 64 words are
+        // read. Registers from 16 on have no counterpart in older instruction sets, so nothing
+        // slows down because they are in use.
         unsafe {
             asm!(
                 "vpbroadcastd zmm16, {probe:e}",

@@ -1,4 +1,4 @@
-//! What a buffer holds.
+//! The entries of a buffer.
 
 /// An entry in the buffer; without a value it is a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,12 @@
-//! Blocked Bloom filters: the bits of a key stand in one cache line (Putze, Sanders, Singler, 2007).
+//! Blocked Bloom filters: the bits of a key stand in one cache line (Putze, Sanders, Singler,
+//! 2007).
 
 /// Bits a key sets.
 const PROBES: u32 = 6;
 const BLOCK_WORDS: usize = 8;
 
-/// A Bloom filter with 10 bits for each key that it has room for: about 1 in 80 keys that are not there seems to be.
+/// A Bloom filter with 10 bits for each key that it has room for: about 1 in 80 keys that are not
+/// there seems to be.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     blocks: Vec<[u64; BLOCK_WORDS]>,

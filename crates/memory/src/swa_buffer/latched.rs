@@ -1,20 +1,27 @@
 //! A SWARE buffer for several threads: latches of two levels (Raman et al., ICDE 2023, §IV-D).
 //!
-//! Entries arrive in pages that stand before the buffer of an [`SaTree`], as many as may be unsorted before a read sorts them.
+//! Entries arrive in pages that stand before the buffer of an [`SaTree`], as many as may be
+//! unsorted before a read sorts them.
 //!
 //! Thread rules:
-//! 1. The *buffer latch* is held shared to append and to read, and exclusively to drain, to sort and to remove.
-//! 2. Under it a *page latch* guards the entries of one page of arrivals, its zone and its filter together: it is held
-//!    exclusively to append, shared to read. Nobody waits for a second latch with a page latch in hand.
-//! 3. A read that finds the pages full upgrades its buffer latch, moves what arrived into the buffer, and sorts it there.
+//! 1. The *buffer latch* is held shared to append and to read, and exclusively to drain, to sort
+//!    and to remove.
+//! 2. Under it a *page latch* guards the entries of one page of arrivals, its zone and its filter
+//!    together: it is held exclusively to append, shared to read. Nobody waits for a second latch
+//!    with a page latch in hand.
+//! 3. A read that finds the pages full upgrades its buffer latch, moves what arrived into the
+//!    buffer, and sorts it there.
 //!
 //! Invariants:
-//! 1. A page gets its first entry only when all pages before it are full. So arrivals have one order, that of their pages
-//!    and places, and an append takes effect when its entry stands in its page.
-//! 2. Arrivals leave their pages under the exclusive buffer latch alone, all of them at once and in their order. So whatever
-//!    stands in the tree or its buffer is older than every arrival, and nobody meets an entry twice or misses one.
-//! 3. A reader goes from the newest page to the oldest. Where a page after the one it began with was opened meanwhile, the
-//!    first page is full and changes no more: the read takes effect when that page became full.
+//! 1. A page gets its first entry only when all pages before it are full. So arrivals have one
+//!    order, that of their pages and places, and an append takes effect when its entry stands in
+//!    its page.
+//! 2. Arrivals leave their pages under the exclusive buffer latch alone, all of them at once and in
+//!    their order. So whatever stands in the tree or its buffer is older than every arrival, and
+//!    nobody meets an entry twice or misses one.
+//! 3. A reader goes from the newest page to the oldest. Where a page after the one it began with
+//!    was opened meanwhile, the first page is full and changes no more: the read takes effect when
+//!    that page became full.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,9 +39,9 @@ use crate::map::exclusive_map::{Bounds, inclusive};
 use crate::map::range::{End, Leaves, Range};
 use crate::map::shared_map::SharedMap;
 
-/// An [`SaTree`] that several threads insert into and read at once: two levels of latches, as the paper has them. Inserts
-/// wait for one another only at a page, and for reads of that page; draining and sorting keep everybody out. A removal, which
-/// must know the value, does so too.
+/// An [`SaTree`] that several threads insert into and read at once: two levels of latches, as the
+/// paper has them. Inserts wait for one another only at a page, and for reads of that page;
+/// draining and sorting keep everybody out. A removal, which must know the value, does so too.
 ///
 /// ```
 /// use std::ops::Bound;

@@ -1,18 +1,21 @@
-//! The SWARE buffer (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023), over any tree.
+//! The SWARE buffer (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE
+//! 2023), over any tree.
 //!
 //! Departures from the paper:
 //!
-//! - The (K,L)-adaptive sort is that of Cook and Kim (1980): entries that break the order are taken out in pairs, at
-//!   most 2K, sorted and merged back. Memory is O(K), not O(K + L).
+//! - The (K,L)-adaptive sort is that of Cook and Kim (1980): entries that break the order are taken
+//!   out in pairs, at most 2K, sorted and merged back. Memory is O(K), not O(K + L).
 //! - A page's filter and the global filter have 6 bits a key, all in one cache line.
-//! - An insert holds the latch of the buffer, shared, while it appends ([`LatchedSaTree`]); in the paper it lets go once it has
-//!   the page's. So who drains needs no latch of a page. Arrivals there have filters for each page, and none for all of
-//!   them, which would be one cache line for all writers.
+//! - An insert holds the latch of the buffer, shared, while it appends ([`LatchedSaTree`]); in the
+//!   paper it lets go once it has the page's. So who drains needs no latch of a page. Arrivals
+//!   there have filters for each page, and none for all of them, which would be one cache line for
+//!   all writers.
 //! - What overlaps with the tree may be held back ([`BufferOptions::held_percent`]).
 //! - The estimated K is that of a longest sorted subsequence ([`Estimator`](bedload_sortedness::Estimator)), not the number of
 //!   keys below the greatest.
-//! - A range sorts a copy of those unsorted entries that lie within it, and only where there are more unsorted entries
-//!   than the threshold of query-driven sorting are they sorted in place, once for all reads.
+//! - A range sorts a copy of those unsorted entries that lie within it, and only where there are
+//!   more unsorted entries than the threshold of query-driven sorting are they sorted in place,
+//!   once for all reads.
 
 mod base_tree;
 mod entry;

@@ -11,8 +11,8 @@ pub enum Filters {
     GlobalAndPages,
 }
 
-/// Settings of a [`SaTree`](super::SaTree). The defaults are the paper's, but for the size of the buffer, which is to be
-/// 1 % of the data.
+/// Settings of a [`SaTree`](super::SaTree). The defaults are the paper's, but for the size of the
+/// buffer, which is to be 1 % of the data.
 ///
 /// ```
 /// use bedload_memory::near_sorted::PackedTree;
@@ -48,7 +48,8 @@ impl BufferOptions {
         }
     }
 
-    /// Entries of a page, which has one zone map and one filter, at least 1. Default: 256, which is 4 KiB.
+    /// Entries of a page, which has one zone map and one filter, at least 1. Default: 256, which is
+    /// 4 KiB.
     #[must_use]
     pub fn page_entries(self, entries: usize) -> Self {
         Self {
@@ -66,9 +67,10 @@ impl BufferOptions {
         }
     }
 
-    /// How much of the buffer entries may take that overlap with the tree, before they are inserted from the root, in percent,
-    /// 0 to 90. Default: 0, which is the paper's: they leave with the others. If they are held, a leaf is visited for many of
-    /// them at once, and each drain is a smaller part of the buffer: right for trees on a disk.
+    /// How much of the buffer entries may take that overlap with the tree, before they are inserted
+    /// from the root, in percent, 0 to 90. Default: 0, which is the paper's: they leave with the
+    /// others. If they are held, a leaf is visited for many of them at once, and each drain is a
+    /// smaller part of the buffer: right for trees on a disk.
     #[must_use]
     pub fn held_percent(self, percent: usize) -> Self {
         Self {
@@ -77,8 +79,8 @@ impl BufferOptions {
         }
     }
 
-    /// How much of the buffer may be unsorted before a read sorts it, in percent, 0 to 100. Default: 10. With 100 no read
-    /// does.
+    /// How much of the buffer may be unsorted before a read sorts it, in percent, 0 to 100.
+    /// Default: 10. With 100 no read does.
     #[must_use]
     pub fn query_sorting_percent(self, percent: usize) -> Self {
         Self {

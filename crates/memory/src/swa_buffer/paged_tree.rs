@@ -12,8 +12,9 @@ use bedload_trees::{Entry, EntrySource, FixedRow, Position, Row, U64Order};
 /// A [B+-tree of pages](BPlusTree) from `u64` to `u64` that a SWARE buffer can be put in front of: with an
 /// [`SaTree`](super::sa_tree::SaTree) it is the SA B+-tree on whatever its page store keeps pages on.
 ///
-/// What it has in common with the trees in memory knows no errors. So the first error of the store is
-/// [kept](Self::failure); what could not be read seems to be absent, and nothing is changed any more.
+/// The interface that it shares with the trees in memory has no errors. So the first error of the
+/// store is [kept](Self::failure); what could not be read seems to be absent, and nothing is
+/// changed any more.
 ///
 /// ```
 /// use bedload_pages::HeapPages;
@@ -69,13 +70,14 @@ impl<S: PageStore> PagedTree<S> {
     /// Keeps the first error.
     fn noted<R: Default>(&self, result: Result<R>) -> R {
         result.unwrap_or_else(|error| {
-            // Of several errors the first one tells most.
+            // The first of several errors tells most.
             let _ = self.failure.set(error);
             R::default()
         })
     }
 
-    /// Appends the first, or the last, entries between the bounds that share a leaf; returns the last, or first, key of them.
+    /// Appends the first, or the last, entries between the bounds that share a leaf; returns the
+    /// last, or first, key of them.
     fn read_leaf(
         &self,
         (lower, upper): (u64, u64),

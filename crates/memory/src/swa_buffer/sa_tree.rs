@@ -11,7 +11,8 @@ use bedload_sortedness::Estimator;
 
 /// A tree that a buffer can be drained into.
 pub trait BaseTree: ExclusiveMap {
-    /// The greatest key that the tree may hold, at least as great as every one that it does; none of an empty tree.
+    /// The greatest key that the tree may hold, at least as great as every one that it does; none
+    /// of an empty tree.
     fn max_key(&self) -> Option<u64>;
 
     /// Adds entries that ascend strictly and lie above every key of the tree, by packing leaves.
@@ -53,11 +54,13 @@ pub struct Drained {
 pub struct SaTree<T> {
     base: T,
     options: BufferOptions,
-    /// In order of arrival, but for sorted parts: up to `boundary`, and the query-sorted blocks behind it.
+    /// In order of arrival, but for sorted parts: up to `boundary`, and the query-sorted blocks
+    /// behind it.
     entries: Vec<Buffered>,
     /// Entries of the main sorted part (the paper's previous_boundary).
     boundary: usize,
-    /// Where query-sorted blocks end: the first begins at `boundary`, each at the end of the one before.
+    /// Where query-sorted blocks end: the first begins at `boundary`, each at the end of the one
+    /// before.
     blocks: Vec<usize>,
     /// A zone for each page of the buffer.
     zones: Vec<Zone>,
@@ -67,7 +70,8 @@ pub struct SaTree<T> {
     last_sorted_zone: usize,
     global_filter: Filter,
     page_filters: Vec<Filter>,
-    /// K and L of what arrives; a window is what came since the buffer was last in order as a whole.
+    /// K and L of what arrives; a window is what came since the buffer was last in order as a
+    /// whole.
     order: Estimator,
     drained: Drained,
 }
@@ -108,8 +112,9 @@ impl<T: BaseTree> SaTree<T> {
         self.drained
     }
 
-    /// The order in which entries and tombstones came, in all and since the buffer was last sorted or drained; what overlaps
-    /// is what came below the greatest key of the tree. It decides how the buffer is sorted.
+    /// The order in which entries and tombstones came, in all and since the buffer was last sorted
+    /// or drained; what overlaps is what came below the greatest key of the tree. It decides how
+    /// the buffer is sorted.
     #[must_use]
     pub fn order(&self) -> &Estimator {
         &self.order
@@ -147,7 +152,8 @@ impl<T: BaseTree> SaTree<T> {
         }
     }
 
-    /// Removes a key; returns its value. Within the range of the buffer's keys this leaves a tombstone.
+    /// Removes a key; returns its value. Within the range of the buffer's keys this leaves a
+    /// tombstone.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if !self.zone.contains(key) {
             return self.base.remove(key);
@@ -231,7 +237,7 @@ impl<T: BaseTree> SaTree<T> {
             .find_map(|page| newest(page).map(|place| &page[place]))
     }
 
-    /// What a lookup has to scan of the unsorted part, page by page, the newest first.
+    /// Returns the pages of the unsorted part that a lookup has to scan, the newest first.
     fn unsorted_pages(&self, key: u64) -> impl Iterator<Item = &[Buffered]> {
         let (from, size) = (self.unsorted_from(), self.options.page_entries);
         let hash = Filter::hash(key);
@@ -292,7 +298,8 @@ impl<T: BaseTree> SaTree<T> {
         self.note_order_from(from);
     }
 
-    /// Brings zones up to date, and empties the filters, after the entries from `from` on were sorted.
+    /// Brings zones up to date, and empties the filters, after the entries from `from` on were
+    /// sorted.
     fn note_order_from(&mut self, from: usize) {
         let size = self.options.page_entries;
         self.zones.truncate(from / size);
@@ -304,7 +311,7 @@ impl<T: BaseTree> SaTree<T> {
         self.page_filters.iter_mut().for_each(Filter::clear);
     }
 
-    /// What the paper's tuning calls for: K below 20 % or L below 5 % of the buffer.
+    /// The paper's condition: K below 20 % or L below 5 % of the buffer.
     fn is_nearly_sorted(&self) -> bool {
         let (order, entries) = (self.order.since_window(), self.options.entries as u64);
         order.k * 5 < entries || order.l * 20 < entries
@@ -333,8 +340,8 @@ impl<T: BaseTree> SaTree<T> {
         self.order.end_window();
     }
 
-    /// Makes room: drains up to the last sorted zone if that lies in the part to be drained, and else that part, which
-    /// must then be sorted; what remains is sorted (§IV-A).
+    /// Makes room: drains up to the last sorted zone if that lies in the part to be drained, and
+    /// else that part, which must then be sorted; what remains is sorted (§IV-A).
     fn drain_some(&mut self) {
         if self.options.held_percent > 0 {
             return self.drain_above();
@@ -352,7 +359,8 @@ impl<T: BaseTree> SaTree<T> {
         }
     }
 
-    /// Makes room, but holds what overlaps with the tree back: it stays in the sorted part, until it is too much.
+    /// Makes room, but holds what overlaps with the tree back: it stays in the sorted part, until
+    /// it is too much.
     fn drain_above(&mut self) {
         self.sort_all();
         // Equal keys that came one behind the other are sorted as they are.
@@ -378,7 +386,8 @@ impl<T: BaseTree> SaTree<T> {
         max.map_or(0, |max| entries.partition_point(|entry| entry.key <= max))
     }
 
-    /// Drains the first entries, which are sorted and above which all others lie, and sorts what remains.
+    /// Drains the first entries, which are sorted and above which all others lie, and sorts what
+    /// remains.
     fn drain_first(&mut self, count: usize) {
         let remaining = self.entries.split_off(count);
         let mut leaving = std::mem::replace(&mut self.entries, Vec::with_capacity(self.options.entries));
@@ -393,7 +402,8 @@ impl<T: BaseTree> SaTree<T> {
         self.all_is_sorted();
     }
 
-    /// Puts entries, which ascend strictly, into the tree: from the root what overlaps, behind its last leaf the rest.
+    /// Puts entries, which ascend strictly, into the tree: from the root what overlaps, behind its
+    /// last leaf the rest.
     fn take_in(&mut self, leaving: &[Buffered]) {
         let (overlapping, above) = leaving.split_at(self.overlapping(leaving));
         for entry in overlapping {
@@ -515,7 +525,8 @@ impl<T: BaseTree> ExclusiveMap for SaTree<T> {
     }
 }
 
-/// The last entry of this key in a sorted part: of those that arrived one behind the other it counts.
+/// The last entry of this key in a sorted part: of those that arrived one behind the other it
+/// counts.
 fn find_sorted(part: &[Buffered], key: u64) -> Option<&Buffered> {
     let end = key
         .checked_add(1)

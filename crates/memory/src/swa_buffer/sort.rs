@@ -2,7 +2,8 @@
 
 use super::entry::Buffered;
 
-/// Sorts entries that arrived in this order; of equal keys the last one stays. `adaptively` if they are nearly sorted.
+/// Sorts entries that arrived in this order; of equal keys the last one stays. `adaptively` if they
+/// are nearly sorted.
 pub(super) fn sort(entries: &mut Vec<Buffered>, adaptively: bool) {
     if !entries.is_sorted_by_key(|entry| entry.key) {
         if adaptively {
@@ -14,8 +15,9 @@ pub(super) fn sort(entries: &mut Vec<Buffered>, adaptively: bool) {
     keep_last(entries);
 }
 
-/// Sorts in time O(n + K log K) and memory O(K): of each two neighbours that are out of order both are taken out (Cook,
-/// Kim, Communications of the ACM 23, 1980), which leaves the rest sorted, then they are sorted and merged back.
+/// Sorts in time O(n + K log K) and memory O(K): of each two neighbours that are out of order both
+/// are taken out (Cook, Kim, Communications of the ACM 23, 1980), which leaves the rest sorted,
+/// then they are sorted and merged back.
 fn sort_nearly_sorted(entries: &mut Vec<Buffered>) {
     let mut outliers: Vec<(usize, Buffered)> = Vec::new();
     let mut kept: Vec<(usize, Buffered)> = Vec::with_capacity(entries.len());
@@ -42,7 +44,7 @@ fn sort_nearly_sorted(entries: &mut Vec<Buffered>) {
     entries.extend(outliers.map(|(_, outlier)| outlier));
 }
 
-/// Of neighbours with equal keys keeps the last.
+/// Keeps the last of neighbours with equal keys.
 pub(super) fn keep_last(entries: &mut Vec<Buffered>) {
     entries.dedup_by(|later, earlier| {
         let is_same = later.key == earlier.key;

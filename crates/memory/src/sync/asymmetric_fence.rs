@@ -1,15 +1,18 @@
-//! Fences in pairs, of which the one that is met often costs nearly nothing, and the rare one the more.
+//! Fences in pairs, of which the one that is met often costs nearly nothing, and the rare one the
+//! more.
 //!
 //! # Rule
 //!
-//! Of two threads, the one stores, passes [`light`], and loads; the other stores, passes [`heavy`], and loads. Then at least one
-//! of them loads what the other stored, or something later: as with a sequentially consistent fence in both. What the one has
-//! loaded before it passed [`light`], the other does not load an older value of after [`heavy`], unless the first sees what the
-//! other stored.
+//! Take two threads: the first stores, passes [`light`], and loads; the second stores, passes
+//! [`heavy`], and loads. Then at least one of them loads what the other stored, or something later:
+//! as with a sequentially consistent fence in both. After [`heavy`] the second loads nothing older
+//! than the first had loaded before it passed [`light`], unless the first sees what the second
+//! stored.
 //!
-//! Where the system has the call `membarrier`, [`heavy`] has each core that runs a thread of this process pass a fence, as if it
-//! stood wherever that thread just is; so [`light`] need only keep the compiler from moving anything past it. Everywhere else
-//! both are sequentially consistent fences.
+//! Where the system has the call `membarrier`, [`heavy`] has each core that runs a thread of this
+//! process pass a fence, as if it stood wherever that thread just is; so [`light`] need only keep
+//! the compiler from moving anything past it. Everywhere else both are sequentially consistent
+//! fences.
 
 #![cfg_attr(
     all(target_os = "linux", not(miri), not(loom)),

@@ -1,16 +1,17 @@
 //! A model of which cache lines writers take from one another (feature `coherence`).
 //!
-//! The atomics of the in-memory indexes report what they access. Several writers are *simulated*: one thread acts for one
-//! after another ([`acting_as`]), so that what is counted depends on the code alone and not on the machine, for more
-//! writers than it has cores. What it cannot show are the retries of writers that meet. Locks and the epochs' own memory
-//! are not counted, nor is memory that only one ever touches.
+//! The atomics of the in-memory indexes report what they access. Several writers are *simulated*:
+//! one thread acts for one after another ([`acting_as`]), so that what is counted depends on the
+//! code alone and not on the machine, for more writers than it has cores. It cannot show the
+//! retries of writers that meet. Locks and the epochs' own memory are not counted, nor is memory
+//! that only one ever touches.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 const LINE_BYTES: usize = 64;
 
-/// What a model has seen.
+/// Counts of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -26,7 +27,7 @@ thread_local! {
     static WRITER: Cell<u32> = const { Cell::new(0) };
     static IS_ACTING: Cell<bool> = const { Cell::new(false) };
     static COUNTS: Cell<Counts> = const { Cell::new(Counts { reads_of_others: 0, writes_to_others: 0, exchanges: 0 }) };
-    /// Who has a copy of each line: a bit for each writer.
+    /// The writers that have a copy of each line: a bit for each.
     static COPIES: RefCell<HashMap<usize, u64>> = RefCell::new(HashMap::new());
 }
 
@@ -49,15 +50,15 @@ pub(crate) fn acted() -> Option<usize> {
     IS_ACTING.get().then(|| WRITER.get() as usize)
 }
 
-/// What this thread's writers did since the last time it was asked. Forgets who has copies of lines, lest memory that is
-/// used again counts as somebody's.
+/// Returns what this thread's writers did since the last call. Forgets who has copies of lines,
+/// lest memory that is used again counts as somebody's.
 #[must_use]
 pub fn take_counts() -> Counts {
     COPIES.take();
     COUNTS.take()
 }
 
-/// What is done to an atomic.
+/// An access to an atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

@@ -1,5 +1,5 @@
-//! How threads exclude and wait for one another: where atomics come from, optimistic latches, and two fences that belong
-//! together.
+//! How threads exclude and wait for one another: where atomics come from, optimistic latches, and
+//! two fences that belong together.
 
 pub(crate) mod asymmetric_fence;
 #[cfg(feature = "coherence")]

@@ -14,8 +14,9 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use super::reporting::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// Words of which whoever loads one may be told any that was ever there: it decides where to look first, and nothing else. A
-/// model does not explore which one a load is told, as there are more ways for that than for all the rest: it is the last.
+/// Words of which whoever loads one may be told any that was ever there: it decides where to look
+/// first, and nothing else. A model does not explore which one a load is told, as there are more
+/// ways for that than for all the rest: it is the last.
 pub(crate) mod hint {
     #[cfg(not(loom))]
     pub(crate) use super::super::primitive::{AtomicU32, AtomicU64};
@@ -23,8 +24,8 @@ pub(crate) mod hint {
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
 }
 
-/// How to wait for another thread: first a few pauses of the processor, twice as many each time, then the rest of
-/// the time slice, because the other may not be running.
+/// How to wait for another thread: first a few pauses of the processor, twice as many each time,
+/// then the rest of the time slice, because the other may not be running.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     rounds: u32,
@@ -55,8 +56,8 @@ impl Backoff {
     }
 }
 
-/// Marks a place where another thread may do its worst. Under test the thread now and then gives up its time slice
-/// here, so that interleavings a few instructions wide are met within seconds.
+/// Marks a place where another thread may do its worst. Under test the thread now and then gives up
+/// its time slice here, so that interleavings a few instructions wide are met within seconds.
 #[inline]
 pub(crate) fn interleave() {
     #[cfg(all(test, not(loom)))]

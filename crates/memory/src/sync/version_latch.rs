@@ -1,5 +1,6 @@
-//! A latch that readers do not write: they note its version, read, and look whether the version still stands
-//! (optimistic latch coupling; Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", 2019).
+//! A latch that readers do not write: they note its version, read, and look whether the version
+//! still stands (optimistic latch coupling; Leis, Haubenschild, Neumann, "Optimistic Lock
+//! Coupling", 2019).
 //!
 //! ```text
 //!              try_latch(v)                       retire
@@ -10,21 +11,24 @@
 //!
 //! # Rules
 //!
-//! 1. What a latch protects is atomic memory. It is written only by who holds the latch, and may be read by anyone.
-//! 2. What a reader read counts only after [`VersionLatch::validate`] agreed: until then it may be torn between two
-//!    writers, and may be used for nothing that goes wrong if it is.
+//! 1. What a latch protects is atomic memory. It is written only by who holds the latch, and may be
+//!    read by anyone.
+//! 2. What a reader read counts only after [`VersionLatch::validate`] agreed: until then it may be
+//!    torn between two writers, and may be used for nothing that goes wrong if it is.
 //! 3. Nobody waits for a latch while holding one: a second latch is only ever *tried*.
 //!
 //! # Ordering
 //!
-//! A reader loads the version (acquire), the data (relaxed), fences (acquire), and loads the version again. A writer
-//! exchanges the version (acquire), fences (release), stores the data (relaxed), and stores the new version (release).
+//! A reader loads the version (acquire), the data (relaxed), fences (acquire), and loads the
+//! version again. A writer exchanges the version (acquire), fences (release), stores the data
+//! (relaxed), and stores the new version (release).
 //!
-//! - *A reader that saw anything of a writer's data fails.* The writer's release fence precedes its store; the
-//!   reader's acquire fence follows the load that saw it: the fences synchronise, so the second load of the version
-//!   sees the writer's exchange or something later, and versions never return.
-//! - *A reader that saw version v sees all of the writer that made it.* Its first load acquires what that writer
-//!   released.
+//! - *A reader that saw anything of a writer's data fails.* The writer's release fence precedes its
+//!   store; the reader's acquire fence follows the load that saw it: the fences synchronise, so the
+//!   second load of the version sees the writer's exchange or something later, and versions never
+//!   return.
+//! - *A reader that saw version v sees all of the writer that made it.* Its first load acquires
+//!   what that writer released.
 
 use std::marker::PhantomData;
 
@@ -50,7 +54,8 @@ pub(crate) struct Latched<'l> {
     before: u64,
 }
 
-/// The right to write what a latch protects (rule 1): its latch is held, or nobody else can reach it yet.
+/// The right to write what a latch protects (rule 1): its latch is held, or nobody else can reach
+/// it yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer<'l>(PhantomData<&'l ()>);
 
@@ -87,7 +92,8 @@ impl VersionLatch {
         self.0.load(Ordering::Relaxed) == version.0
     }
 
-    /// Takes the latch if nobody has held it since `version` was observed: everything read since then was right.
+    /// Takes the latch if nobody has held it since `version` was observed: everything read since
+    /// then was right.
     #[inline]
     pub(crate) fn try_latch(&self, version: Version) -> Option<Latched<'_>> {
         self.0
@@ -155,7 +161,8 @@ impl Latched<'_> {
 }
 
 impl Drop for Latched<'_> {
-    // Inlined: otherwise it lives in memory, and is stored by words and moved by vectors, for which processors wait.
+    // Inlined: otherwise it lives in memory, and is stored by words and moved by vectors, for which
+    // processors wait.
     #[inline]
     fn drop(&mut self) {
         self.latch

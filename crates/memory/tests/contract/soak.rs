@@ -1,8 +1,8 @@
-//! A time series under everything at once: ascending inserts, late ones, corrections, deletions of the old end and in
-//! the middle, scans both ways, conversions. Every answer is checked.
+//! A time series under everything at once: ascending inserts, late ones, corrections, deletions of
+//! the old end and in the middle, scans both ways, conversions. Every answer is checked.
 //!
-//! `BEDLOAD_SOAK_SECONDS=600 cargo test --release -p bedload-memory --test contract soak` goes on for ten minutes,
-//! with a new seed each round.
+//! `BEDLOAD_SOAK_SECONDS=600 cargo test --release -p bedload-memory --test contract soak` goes on
+//! for ten minutes, with a new seed each round.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -26,7 +26,8 @@ fn value_of(key: u64, version: u64) -> u64 {
     key << 24 | version & 0xff_ffff
 }
 
-/// One of the writers, and what it knows to be there: the keys that leave its number when divided by all writers'.
+/// One of the writers, and what it knows to be there: the keys that leave its number when divided
+/// by all writers'.
 struct Writer<'m, M> {
     map: &'m M,
     number: u64,
@@ -114,7 +115,8 @@ fn keys_from(key: u64) -> (Bound<u64>, Bound<u64>) {
     (Bound::Included(key), Bound::Unbounded)
 }
 
-/// Walks over all there is, either way, while others write: keys come in order, and values with the keys they name.
+/// Walks over all there is, either way, while others write: keys come in order, and values with the
+/// keys they name.
 fn walk<M: SharedMap<u64>>(map: &M, rng: &mut Rng) {
     let range = map.range(keys_from(0));
     let check = |last: Option<u64>, (key, value): (u64, u64), ascends: bool| {

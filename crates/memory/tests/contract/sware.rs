@@ -82,7 +82,7 @@ pub(crate) fn small() -> TreeOptions {
         .staged_entries(5)
 }
 
-/// What every map must pass that several threads may use.
+/// Checks a map that several threads may use.
 pub(crate) fn suite<M: SharedMap<u64>>(new: impl Fn() -> M) {
     let make = || Subject(new(), U64Keys);
     check(|| OneThread(make()), PLAN);
@@ -203,7 +203,8 @@ fn every_combination_of_settings() {
     }
 }
 
-/// Scans a part of the keys before every read, under the lock that the read has upgraded: what is read was merged in part.
+/// Scans a part of the keys before every read, under the lock that the read has upgraded: what is
+/// read was merged in part.
 struct Scanned(NearSortedTree, u64);
 
 impl ExclusiveMap for Scanned {
@@ -248,7 +249,8 @@ impl ExclusiveMap for Scanned {
     }
 }
 
-/// Answers at every stage, counted, with each key put twice or thrice, and the last value the one that counts.
+/// Answers at every stage, counted, with each key put twice or thrice, and the last value the one
+/// that counts.
 fn verify<M: ExclusiveMap>(mut map: M, ranks: &[u64], keys_each: u64) {
     let mut oracle = BTreeMap::new();
     let mut rng = Rng::new(5);
@@ -347,14 +349,14 @@ fn a_buffer_packs_what_is_in_order_and_inserts_what_overlaps() {
     };
     assert_eq!((in_order.appended, in_order.top_inserts), (60_000, 0));
     assert_eq!((in_order.stable_sorts, in_order.adaptive_sorts), (0, 0));
-    // What is swapped by up to 3,000 places is seldom within a buffer of 600.
+    // Keys that are swapped by up to 3,000 places are seldom within a buffer of 600.
     assert!(nearly.top_inserts > 0 && nearly.appended > 0, "{nearly:?}");
     let scrambled = counts[DEGREES.len()];
     assert!(scrambled.top_inserts > scrambled.appended, "{scrambled:?}");
     assert!(scrambled.stable_sorts > scrambled.adaptive_sorts, "{scrambled:?}");
 }
 
-/// What is held back goes to a leaf together with its neighbours.
+/// Entries that are held back go to a leaf together with their neighbours.
 #[test]
 fn what_overlaps_is_held_back_until_it_is_much() {
     let spec = NearlySorted {
@@ -376,7 +378,7 @@ fn what_overlaps_is_held_back_until_it_is_much() {
         tree.drained()
     };
     let (paper, held) = (leaves_visited(0), leaves_visited(50));
-    // What is late stays so: as many entries overlap, but for those that waited below a tree that grew.
+    // Late entries stay late: as many overlap, but for those that waited below a tree that grew.
     assert!(held.top_inserts <= paper.top_inserts + 600, "{paper:?} {held:?}");
     assert!(held.appended + held.top_inserts == 60_000);
 }
@@ -395,7 +397,7 @@ fn what_is_measured_decides_how_a_buffer_is_sorted() {
             (exact.rows, exact.below_running_max)
         );
         assert!(measured.k >= exact.k && measured.k - exact.k <= exact.rows / 100);
-        // Of what was drained while keys below still came, each is an insert from the root.
+        // Each entry that was drained while keys below still came is an insert from the root.
         assert!(measured.overlapping <= tree.drained().top_inserts);
         tree.drained()
     };

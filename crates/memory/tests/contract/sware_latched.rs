@@ -52,8 +52,8 @@ fn pairwise() -> Vec<BufferOptions> {
     chosen
 }
 
-/// Two threads insert, each its half of the keys, in nearly sorted order and some keys again; two threads look up and count
-/// what was there before they asked.
+/// Two threads insert, each its half of the keys, in nearly sorted order and some keys again; two
+/// threads look up and count what was there before they asked.
 fn insert_and_query(map: &impl SharedMap<u64>, ranks: &[u64]) {
     const WRITERS: u64 = 2;
     let of_writer = |writer: u64| -> Vec<u64> {

@@ -22,7 +22,8 @@ fn what_is_in_order_is_appended_and_what_is_not_waits() {
         }
         let went = tree.arrivals();
         let out_of_order = went.into_tail + went.ahead + went.pending;
-        // The first leaf takes everything; beyond it, no key that was not swapped may have left the fast path.
+        // The first leaf takes everything; beyond it, no key that was not swapped may have left the
+        // fast path.
         let swapped = k / 100.0 * len as f64;
         assert!(out_of_order as f64 <= swapped + 1024.0, "{k}: {went:?}");
         tree.drain();
@@ -30,7 +31,8 @@ fn what_is_in_order_is_appended_and_what_is_not_waits() {
         if k <= 20.0 {
             assert!(tree.fill() >= 0.9, "{k}: leaves are filled to {}", tree.fill());
         }
-        // Beside the entries there are the leaves and tables kept for the next use, whatever the size of the tree.
+        // Beside the entries there are the leaves and tables kept for the next use, whatever the
+        // size of the tree.
         let kept = 1 << 20;
         assert!(tree.bytes() <= 22 * len + kept, "{k}: {} bytes", tree.bytes());
     }
@@ -52,8 +54,8 @@ fn flights() -> Vec<u64> {
         .collect()
 }
 
-/// However many keys are a little late, they are sorted in the tail, and packed: none waits for its leaf but few, and each is
-/// written a few times only.
+/// However many keys are a little late, they are sorted in the tail, and packed: none waits for its
+/// leaf but few, and each is written a few times only.
 #[test]
 fn what_is_a_little_late_is_sorted_in_the_tail() {
     let len = 200_000;
@@ -114,7 +116,8 @@ fn a_scan_sorts_the_tail_once() {
     assert!(scan(&mut tree) > once);
 }
 
-/// Runs in order are counted late, but what is told is that of all keys, whatever else moves entries meanwhile.
+/// Runs in order are counted late, but what is told is that of all keys, whatever else moves
+/// entries meanwhile.
 #[test]
 fn the_order_is_that_of_all_keys() {
     for ranks in arrivals(30_000) {
@@ -221,8 +224,8 @@ fn ranges_visit_what_lies_between_the_bounds() {
     }
 }
 
-/// What was merged is visited where it stands; what has to be joined is visited where it was joined, all of it in the same
-/// place.
+/// Merged entries are visited where they stand, joined ones where they were joined, all of them in
+/// the same place.
 #[test]
 fn scans_merge_what_they_meet() {
     const KEYS: u64 = 200_000;
@@ -256,7 +259,8 @@ fn scans_merge_what_they_meet() {
         tree.check_structure().unwrap();
     };
     assert!(joined(&tree, &(0..KEYS)) > 500);
-    // Leaves with room at once; the others, and the first and the last one, when four scans have joined them.
+    // Leaves with room at once; the others, and the first and the last one, when four scans have
+    // joined them.
     let long = 50_000..150_000;
     let before = joined(&tree, &long);
     scan(&mut tree, &long);

@@ -22,8 +22,8 @@ pub(super) unsafe extern "C-unwind" fn ambuild(
     index: pg_sys::Relation,
     info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
-    // SAFETY: PostgreSQL has both relations open and locked, and the index is empty and known to nobody else. It calls
-    // from outside of Rust.
+    // SAFETY: PostgreSQL has both relations open and locked, and the index is empty and known to
+    // nobody else. It calls from outside of Rust.
     unsafe {
         match pgrx_extern_c_guard(|| build(table, index, info)) {
             Ok(result) => result,
@@ -34,7 +34,8 @@ pub(super) unsafe extern "C-unwind" fn ambuild(
 
 /// # Safety
 ///
-/// Both relations are open and locked, the index is empty and known to nobody else, and `info` describes it.
+/// Both relations are open and locked, the index is empty and known to nobody else, and `info`
+/// describes it.
 unsafe fn build(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
@@ -95,7 +96,8 @@ pub(super) unsafe extern "C-unwind" fn ambuildempty(index: pg_sys::Relation) {
     }
 }
 
-/// The form that the entries of an index will have. Ends with an error if the index is asked for what it cannot do.
+/// The form that the entries of an index will have. Ends with an error if the index is asked for
+/// what it cannot do.
 ///
 /// # Safety
 ///
@@ -124,8 +126,9 @@ unsafe fn form_to_be(index: pg_sys::Relation, info: *mut pg_sys::IndexInfo) -> F
     }
 }
 
-/// Shows the entries to be of a table to `visit`, in the order of the table, and whether the row of each is alive;
-/// returns how many rows it has. It sees all rows that are not dead, or those of a snapshot if `info` is of a concurrent build.
+/// Shows the entries to be of a table to `visit`, in the order of the table, and whether the row of
+/// each is alive; returns how many rows it has. It sees all rows that are not dead, or those of a
+/// snapshot if `info` is of a concurrent build.
 ///
 /// # Safety
 ///
@@ -138,8 +141,9 @@ pub(crate) unsafe fn for_each_row(
 ) -> f64 {
     let mut visitor = Visitor { form, visit };
     let state = (&raw mut visitor).cast::<c_void>();
-    // SAFETY: the callback gets `state` back while `visitor` lives. The boundary catches errors of the table's access
-    // method, a pointer that pgrx does not guard; there is nothing to drop in it.
+    // SAFETY: the callback gets `state` back while `visitor` lives. The boundary catches errors of
+    // the table's access method, a pointer that pgrx does not guard; there is nothing to drop in
+    // it.
     #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
     unsafe {
         let scan_rows = (*(*table).rd_tableam).index_build_range_scan;
@@ -178,7 +182,8 @@ unsafe extern "C-unwind" fn show(
     is_alive: bool,
     state: *mut c_void,
 ) {
-    // SAFETY: called from within `for_each_row`, with its state and the values of the index's columns.
+    // SAFETY: called from within `for_each_row`, with its state and the values of the index's
+    // columns.
     unsafe {
         let visitor = &mut *state.cast::<Visitor<'_>>();
         (visitor.visit)(visitor.form.entry_of(index, values, nulls, address), is_alive);

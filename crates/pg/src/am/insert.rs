@@ -25,8 +25,8 @@ pub(super) unsafe extern "C-unwind" fn aminsert(
         values,
         nulls,
     };
-    // SAFETY: PostgreSQL has both relations open and locked, passes the values of the index's columns, and the row was
-    // just inserted. It calls from outside of Rust.
+    // SAFETY: PostgreSQL has both relations open and locked, passes the values of the index's
+    // columns, and the row was just inserted. It calls from outside of Rust.
     unsafe {
         match pgrx_extern_c_guard(|| insert(&row, address, check_unique)) {
             Ok(is_unique) => is_unique,

@@ -1,8 +1,8 @@
 //! The access method: what PostgreSQL calls.
 //!
-//! Every function that it calls is guarded by `pg_guard`: a panic becomes an error of the server at its end, and an
-//! error of the server that it calls becomes a panic at its beginning. Those that raise unique violations are guarded but
-//! for the raising.
+//! Every function that it calls is guarded by `pg_guard`: a panic becomes an error of the server at
+//! its end, and an error of the server that it calls becomes a panic at its beginning. Those that
+//! raise unique violations are guarded but for the raising.
 
 #![expect(
     unsafe_code,
@@ -24,9 +24,10 @@ pub(crate) use build::for_each_row;
 
 use crate::key::SUPPORT_FUNCTIONS;
 
-/// What the access method can do, and the functions by which it does it; allocated in the current memory context.
+/// The abilities of the access method, and its functions; allocated in the current memory context.
 pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
-    // SAFETY: the node is allocated with this tag and zeroed; zero is "no", or "none", for every field.
+    // SAFETY: the node is allocated with this tag and zeroed; zero is "no", or "none", for every
+    // field.
     let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
     // Those of the B-tree.
     am.amstrategies = 5;

@@ -1,6 +1,7 @@
 //! Storage parameters: `CREATE INDEX … WITH (batch_entries = 0, filter_bits = 8)`.
 //!
-//! They say how an index is written from now on. Pages do not depend on them, so that they may be changed at any time.
+//! They say how an index is written from now on. Pages do not depend on them, so that they may be
+//! changed at any time.
 
 #![expect(
     unsafe_code,
@@ -41,7 +42,8 @@ static KIND: OnceLock<pg_sys::relopt_kind::Type> = OnceLock::new();
 /// Makes the options known; to be called once, when the module is loaded.
 pub(crate) fn register() {
     KIND.get_or_init(|| {
-        // Whoever changes them lets others read and write, who learn of it with their next statement.
+        // Whoever changes them lets others read and write, who learn of it with their next
+        // statement.
         let lock = pg_sys::ShareUpdateExclusiveLock.cast_signed();
         // SAFETY: texts are copied, or stay as they are; limits include the defaults.
         unsafe {

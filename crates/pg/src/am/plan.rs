@@ -1,4 +1,4 @@
-//! What the planner and `CREATE` statements ask.
+//! Answers to the planner and to `CREATE` statements.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -10,19 +10,21 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use crate::index::Index;
 use crate::key::{COMPARE_FUNCTION, HASH_FUNCTION, Kind};
 
-/// The server's charge for work on a page of an index that is in memory, in `cpu_operator_cost`s: `selfuncs.c` has no
-/// name for it that others could use.
+/// The server's charge for work on a page of an index that is in memory, in `cpu_operator_cost`s:
+/// `selfuncs.c` has no name for it that others could use.
 const PAGE_OPERATORS: f64 = 50.0;
 
-/// The B-tree's estimate, and on top of it what a scan of this index does before it returns an entry: it looks at the head, at
-/// each node on the way to a leaf, and at each run that they name.
+/// The B-tree's estimate, and on top of it what a scan of this index does before it returns an
+/// entry: it looks at the head, at each node on the way to a leaf, and at each run that they name.
 ///
-/// The former reads of the index what ours has too: its size, its strategies and order, and the column's statistics. It
-/// charges for the pages of the entries that match, which here are as many fewer as entries are smaller. It charges nothing
-/// for the way to them, as it takes an index that is no B-tree for one without height.
+/// The former reads of the index what ours has too: its size, its strategies and order, and the
+/// column's statistics. It charges for the pages of the entries that match, which here are as many
+/// fewer as entries are smaller. It charges nothing for the way to them, as it takes an index that
+/// is no B-tree for one without height.
 ///
-/// Each run but one adds a page to be read that a B-tree would not have. These pages are few and were written last, so
-/// they are taken to be in memory as far as the index fits into `effective_cache_size`.
+/// Each run but one adds a page to be read that a B-tree would not have. These pages are few and
+/// were written last, so they are taken to be in memory as far as the index fits into
+/// `effective_cache_size`.
 #[pg_guard]
 #[expect(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
 pub(super) unsafe extern "C-unwind" fn amcostestimate(

@@ -1,8 +1,8 @@
 //! Sorting more entries than memory has room for.
 //!
-//! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then merged: 16 bytes an
-//! integer, or 12 and those of key and payload, written and read once. The files are PostgreSQL's, so they count against `temp_file_limit` and go with the
-//! transaction.
+//! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then
+//! merged: 16 bytes an integer, or 12 and those of key and payload, written and read once. The
+//! files are PostgreSQL's, so they count against `temp_file_limit` and go with the transaction.
 
 #![expect(unsafe_code, reason = "temporary files are PostgreSQL's")]
 
@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 pub(super) struct Sorter {
     form: Form,
     entries: Vec<Entry>,
-    /// Of the entries in memory.
+    /// The bytes of the entries in memory.
     bytes: usize,
     bytes_max: usize,
     stretches: Vec<Stretch>,
@@ -100,7 +100,7 @@ fn head(at: usize, part: &mut Peekable<impl Iterator<Item = Entry>>) -> Option<R
 struct Stretch {
     form: Form,
     file: *mut pg_sys::BufFile,
-    /// What was read, from the next entry's record on at `next`.
+    /// Bytes that were read; the next entry's record begins at `next`.
     read: Vec<u8>,
     next: usize,
 }

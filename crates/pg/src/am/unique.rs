@@ -1,15 +1,18 @@
 //! UNIQUE: a key is looked up and its entry put into the index under a lock on the key.
 //!
 //! 1. Entries of a unique index do not wait in their session: the checks of other sessions have to
-//!    find them. Only keys with a null that is distinct from others wait, as they conflict with none.
-//! 2. The check and the insertion happen under a lock on the hash of the key, a heavyweight lock, so
-//!    it takes part in deadlock detection, and an error releases it. Keys without a hash, those that
-//!    a collation compares, share one lock.
-//! 3. The lock is released before a wait for another transaction. The check starts again afterwards.
+//!    find them. Only keys with a null that is distinct from others wait, as they conflict with
+//!    none.
+//! 2. The check and the insertion happen under a lock on the hash of the key, a heavyweight lock,
+//!    so it takes part in deadlock detection, and an error releases it. Keys without a hash, those
+//!    that a collation compares, share one lock.
+//! 3. The lock is released before a wait for another transaction. The check starts again
+//!    afterwards.
 //! 4. A row address is worth something only while no bulk deletion has ended since its entry was
 //!    read: after that it may be another row's. A check that found something starts again then.
 //!
-//! Rows are judged as `_bt_check_unique` of PostgreSQL's B-tree judges them (src/backend/access/nbtree/nbtinsert.c).
+//! Rows are judged as `_bt_check_unique` of PostgreSQL's B-tree judges them
+//! (src/backend/access/nbtree/nbtinsert.c).
 
 #![expect(unsafe_code, reason = "rows and locks are PostgreSQL's")]
 
@@ -50,20 +53,22 @@ impl KeyLock {
         Self { index, tag }
     }
 
-    /// Not done by `Drop`: while an error unwinds, the end of its (sub)transaction releases the lock.
+    /// Not done by `Drop`: while an error unwinds, the end of its (sub)transaction releases the
+    /// lock.
     fn release(mut self) {
         // SAFETY: the index is open, and the lock was taken and is released once.
         unsafe { pg_sys::UnlockTuple(self.index, &raw mut self.tag, Self::MODE) };
     }
 }
 
-/// What a check has found.
+/// The finding of a check.
 enum Found {
     Nothing,
     /// Perhaps a duplicate: a deferred check will tell.
     Perhaps,
     Duplicate,
-    /// Another transaction decides, or the speculative insertion of it that has this token, unless 0.
+    /// Another transaction decides, or the speculative insertion of it that has this token,
+    /// unless 0.
     Undecided {
         transaction: pg_sys::TransactionId,
         token: u32,
@@ -78,12 +83,13 @@ pub(super) struct Row {
     pub(super) nulls: *mut bool,
 }
 
-/// Inserts the entry of a row; whether it is known to be unique. A violation leaves the key locked until the error
-/// that has to follow.
+/// Inserts the entry of a row; whether it is known to be unique. A violation leaves the key locked
+/// until the error that has to follow.
 ///
 /// # Safety
 ///
-/// Both relations are open, and locked for writing; the row was just inserted, and the entry is its.
+/// Both relations are open, and locked for writing; the row was just inserted, and the entry is
+/// its.
 pub(super) unsafe fn insert(
     row: &Row,
     entry: Entry,
@@ -199,7 +205,8 @@ unsafe fn judge(
         ..Default::default()
     };
     let (mut address, mut own) = (other.address(), entry.address());
-    // SAFETY: the table is open. An entry is of all versions of its row that are on one page with it.
+    // SAFETY: the table is open. An entry is of all versions of its row that are on one page with
+    // it.
     unsafe {
         let is_there =
             pg_sys::table_index_fetch_tuple_check(row.table, &raw mut address, &raw mut dirty, is_dead);
@@ -218,7 +225,8 @@ unsafe fn judge(
             let token = dirty.speculativeToken;
             return Found::Undecided { transaction, token };
         }
-        // The row itself may have been deleted meanwhile: CREATE INDEX CONCURRENTLY inserts rows of an older snapshot.
+        // The row itself may have been deleted meanwhile: CREATE INDEX CONCURRENTLY inserts rows of
+        // an older snapshot.
         let itself = &raw mut pg_sys::SnapshotSelfData;
         let is_alive = pg_sys::table_index_fetch_tuple_check(
             row.table,
@@ -252,7 +260,8 @@ unsafe fn wait_for(index: pg_sys::Relation, entry: &Entry, transaction: pg_sys::
     }
 }
 
-/// Passes on entries, ascending, up to the first that has the key of the one before it, which becomes `duplicate`.
+/// Passes on entries, ascending, up to the first that has the key of the one before it, which
+/// becomes `duplicate`.
 pub(super) fn until_duplicate(
     are_nulls_distinct: bool,
     entries: impl Iterator<Item = Entry>,
@@ -331,8 +340,8 @@ impl Violation {
         }
     }
 
-    /// Ends with the error. A guard of pgrx would lose the fields that name table and constraint, by which drivers tell
-    /// violations apart, so there must be none around the call.
+    /// Ends with the error. A guard of pgrx would lose the fields that name table and constraint,
+    /// by which drivers tell violations apart, so there must be none around the call.
     ///
     /// # Safety
     ///
@@ -347,7 +356,8 @@ impl Violation {
             fn errtableconstraint(table: pg_sys::Relation, constraint: *const c_char) -> c_int;
             fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
         }
-        // SAFETY: the caller's. The formats take one string at most; a name in `pg_class` ends with a zero.
+        // SAFETY: the caller's. The formats take one string at most; a name in `pg_class` ends with
+        // a zero.
         unsafe {
             let name = (*(*self.index).rd_rel).relname.data.as_ptr();
             errstart(PgLogLevel::ERROR as c_int, std::ptr::null());

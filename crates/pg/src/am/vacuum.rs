@@ -1,8 +1,9 @@
 //! VACUUM: removing the entries of dead rows, and finding free pages.
 //!
-//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes back: the tree's
-//! vacuum cycle sees to what merges carry along, one VACUUM at a time works on a table, and what waits in other
-//! processes is of rows that are not dead. What is due is then merged, and pages that nobody can reach are free again.
+//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes
+//! back: the tree's vacuum cycle sees to what merges carry along, one VACUUM at a time works on a
+//! table, and what waits in other processes is of rows that are not dead. Runs that are due are
+//! then merged, and pages out of reach are free again.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -24,13 +25,15 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
     let callback = callback.expect("a bulk deletion says what to delete");
     let mut is_dead = |entry: Entry| {
         let mut address = entry.address();
-        // SAFETY: called as PostgreSQL asks; the boundary catches errors, and has nothing to drop in it.
+        // SAFETY: called as PostgreSQL asks; the boundary catches errors, and has nothing to drop
+        // in it.
         #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
         unsafe {
             pg_guard_ffi_boundary(|| callback(&raw mut address, state))
         }
     };
-    // SAFETY: PostgreSQL has the index open and locked; `stats` is null or what an earlier call has returned.
+    // SAFETY: PostgreSQL has the index open and locked; `stats` is null or what an earlier call has
+    // returned.
     unsafe {
         let index = Index::open((*info).index);
         let stats = or_new(stats);

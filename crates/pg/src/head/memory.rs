@@ -1,4 +1,4 @@
-//! What this process remembers of heads: the entries of those that it has met several times
+//! The heads that this process remembers: the entries of those that it has met several times
 //! unchanged, in order.
 //!
 //! Every change of a head that adds or removes entries changes its head page, by a log record. So

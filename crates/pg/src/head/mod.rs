@@ -1,50 +1,59 @@
-//! The head of an index: pages that collect the entries of small transactions until there are enough for a run.
+//! The head of an index: pages that collect the entries of small transactions until there are
+//! enough for a run.
 //!
-//! A run is cheap for many entries and dear for one: it writes a page and changes the root. So batches of up to 480
-//! entries are appended here, by one WAL record of 16 bytes an entry and about 60 more, and a run is
-//! written for several thousand of them. It is the buffer of SWARE (Raman et al., "Indexing for Near-Sorted Data"), on
-//! the server's own pages: every backend and every standby reads it there.
+//! A run is cheap for many entries and dear for one: it writes a page and changes the root. So
+//! batches of up to 480 entries are appended here, by one WAL record of 16 bytes an entry and about
+//! 60 more, and a run is written for several thousand of them. It is the buffer of SWARE (Raman et
+//! al., "Indexing for Near-Sorted Data"), on the server's own pages: every backend and every
+//! standby reads it there.
 //!
 //! ```text
 //! head page    the newest entries, in the order of their arrival; a directory of full pages
 //! full page    stretches of sorted entries; up to SLOTS of these pages, of which the last one may be open
 //! ```
 //!
-//! A batch that does not fit into the head page is sorted together with what the page has, which becomes a stretch of the
-//! open page or, if it does not fit there, of a new one. The head page is kept short, as a WAL record of a change compares
-//! all that is in use of a page. The directory has the least and the greatest key of each full page. A lookup reads the
-//! head page, then only full pages whose keys may match, each stretch by binary search.
+//! A batch that does not fit into the head page is sorted together with what the page has, which
+//! becomes a stretch of the open page or, if it does not fit there, of a new one. The head page is
+//! kept short, as a WAL record of a change compares all that is in use of a page. The directory has
+//! the least and the greatest key of each full page. A lookup reads the head page, then only full
+//! pages whose keys may match, each stretch by binary search.
 //!
 //! A session that meets the same head again and again keeps its entries in memory (`memory.rs`).
 //!
-//! From [`SEAL_SLOTS`] pages on that are not open, the session that has filled the last one *seals* them: it publishes their entries as a
-//! run of the tree, then takes the pages off the directory.
+//! From [`SEAL_SLOTS`] pages on that are not open, the session that has filled the last one *seals*
+//! them: it publishes their entries as a run of the tree, then takes the pages off the directory.
 //!
-//! Entries that are no integers have a length of their own: limits count 16 bytes as an entry then, and batches may be half as long.
+//! Entries that are no integers have a length of their own: limits count 16 bytes as an entry then,
+//! and batches may be half as long.
 //!
 //! # Rules
 //!
 //! 1. An append is one batch of pages, hence atomic.
-//! 2. Sealing publishes to the tree first and removes from the head afterwards. Readers read the head first and the
-//!    tree afterwards. So a reader finds an entry in one of them, or in both; and it takes equal entries as one, as the
-//!    tree does. A crash between the two leaves entries in both, which are sealed again.
-//! 3. One process seals at a time: it holds the right to maintain the head page. It reads full pages, which only sealing
-//!    removes, without a latch on the head page.
-//! 4. `VACUUM` seals everything, under that right, before it begins to delete from the tree. Nothing that was dead by
-//!    then is in the head afterwards: what is appended later is of rows that are not dead, and no other session is
-//!    between reading dead entries and publishing them.
-//! 5. Readers hold the head page's latch while they read full pages, and removal from the directory takes it
-//!    exclusively. So no page that a reader has found in the directory is retired meanwhile, nor used again on a standby.
+//! 2. Sealing publishes to the tree first and removes from the head afterwards. Readers read the
+//!    head first and the tree afterwards. So a reader finds an entry in one of them, or in both;
+//!    and it takes equal entries as one, as the tree does. A crash between the two leaves entries
+//!    in both, which are sealed again.
+//! 3. One process seals at a time: it holds the right to maintain the head page. It reads full
+//!    pages, which only sealing removes, without a latch on the head page.
+//! 4. `VACUUM` seals everything, under that right, before it begins to delete from the tree.
+//!    Nothing that was dead by then is in the head afterwards: what is appended later is of rows
+//!    that are not dead, and no other session is between reading dead entries and publishing them.
+//! 5. Readers hold the head page's latch while they read full pages, and removal from the directory
+//!    takes it exclusively. So no page that a reader has found in the directory is retired
+//!    meanwhile, nor used again on a standby.
 //! 6. Latches are taken in the order head page, full page.
-//! 7. A scan that has found the row of an entry dead to everybody marks the entry, and later scans pass over it; scans on a
-//!    standby, where older snapshots may see the row, do not. Sealing takes marked entries along without their marks.
+//! 7. A scan that has found the row of an entry dead to everybody marks the entry, and later scans
+//!    pass over it; scans on a standby, where older snapshots may see the row, do not. Sealing
+//!    takes marked entries along without their marks.
 //!
 //! # Invariants
 //!
 //! 1. `full` is at most [`SLOTS`], and no full page is empty.
-//! 2. The entries of a stretch ascend strictly, and their keys lie between the two in the slot of their page.
+//! 2. The entries of a stretch ascend strictly, and their keys lie between the two in the slot of
+//!    their page.
 //! 3. A full page that is not open is never changed, but that entries are marked.
-//! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told of the end.
+//! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told
+//!    of the end.
 
 mod memory;
 mod records;
@@ -72,7 +81,8 @@ const DELETIONS_AT: usize = 16;
 const SLOTS_AT: usize = 24;
 const SLOT_LEN: usize = 24;
 const HEAD_DATA_AT: usize = SLOTS_AT + SLOTS * SLOT_LEN;
-/// Where stretches end in a full page: [`STRETCHES`] numbers of two bytes, zero for those that it has not got.
+/// Where stretches end in a full page: [`STRETCHES`] numbers of two bytes, zero for those that it
+/// has not got.
 const ENDS_AT: usize = 8;
 const FULL_DATA_AT: usize = ENDS_AT + 2 * STRETCHES;
 
@@ -80,7 +90,8 @@ const FULL_DATA_AT: usize = ENDS_AT + 2 * STRETCHES;
 const SLOTS: usize = 16;
 /// Full pages from which on they are sealed.
 const SEAL_SLOTS: usize = 8;
-/// The most bytes of entries of the head page, but for what a full page did not take, and of a full page.
+/// The most bytes of entries of the head page, but for what a full page did not take, and of a full
+/// page.
 const HEAD_ROOM: usize = 120 * INTEGER_LEN;
 const FULL_ROOM: usize = PAYLOAD_LEN - FULL_DATA_AT;
 /// The most stretches of a full page.
@@ -115,7 +126,7 @@ pub(crate) struct Head {
     form: Form,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Appended {
     /// The entries are in the head.
@@ -311,8 +322,8 @@ impl Head {
         Ok(if is_due { Appended::Due } else { Appended::Done })
     }
 
-    /// Makes a stretch of sorted entries, and leaves `rest` in the head page; `None` if there is no room. `batch` has the
-    /// head page.
+    /// Makes a stretch of sorted entries, and leaves `rest` in the head page; `None` if there is no
+    /// room. `batch` has the head page.
     fn write_stretch(
         self,
         pages: &PgPages,
@@ -377,8 +388,8 @@ impl Head {
         Ok(Some(directory))
     }
 
-    /// Makes a stretch of the entries of the head page, if there are any, and has no page be open; `false` if there is no
-    /// room.
+    /// Makes a stretch of the entries of the head page, if there are any, and has no page be open;
+    /// `false` if there is no room.
     fn spill(self, pages: &PgPages) -> Result<bool> {
         let batch = pages.batch(&[self.page])?;
         let mut all: Vec<Entry> = self.head_records(batch.page(0))?.iter().collect();
@@ -390,8 +401,8 @@ impl Head {
         Ok(self.write_stretch(pages, batch, &all, &[], false)?.is_some())
     }
 
-    /// What is to be sealed; with `all`, also what the head page and the open page have. The caller has the right to seal
-    /// (rule 3).
+    /// Returns the entries to seal; with `all`, also what the head page and the open page have. The
+    /// caller has the right to seal (rule 3).
     pub(crate) fn sealable(self, pages: &PgPages, all: bool) -> Result<Sealable> {
         let is_all = !all || self.spill(pages)?;
         let directory = Directory::read(&pages.read(self.page)?, self.page)?;
@@ -420,7 +431,8 @@ impl Head {
         Ok(())
     }
 
-    /// The entries between two, inclusively and ascending, and how many bulk deletions had ended by then.
+    /// The entries between two, inclusively and ascending, and how many bulk deletions had ended by
+    /// then.
     pub(crate) fn between(
         self,
         pages: &PgPages,
@@ -433,7 +445,8 @@ impl Head {
         Ok((found, long(&head, DELETIONS_AT)))
     }
 
-    /// The entries between two, inclusively and ascending, read from the pages; `head` is the head page, latched.
+    /// The entries between two, inclusively and ascending, read from the pages; `head` is the head
+    /// page, latched.
     fn read_between(
         self,
         pages: &PgPages,
@@ -475,8 +488,8 @@ impl Head {
         Ok(found)
     }
 
-    /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there were `deletions` of them
-    /// (rule 7).
+    /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there
+    /// were `deletions` of them (rule 7).
     pub(crate) fn hint_dead(self, pages: &PgPages, dead: &[Entry], deletions: u64) -> Result<()> {
         let marks = |records: Records<'_>| -> Vec<usize> {
             let is_dead = |index: usize| dead.binary_search(&self.form.owned(records.get(index))).is_ok();

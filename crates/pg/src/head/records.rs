@@ -1,5 +1,5 @@
-//! Entries as they lie in the pages of a head, one record after another. The highest bit of a tie marks an entry (rule 7
-//! of the head).
+//! Entries as they lie in the pages of a head, one record after another. The highest bit of a tie
+//! marks an entry (rule 7 of the head).
 
 use std::ops::Range;
 
@@ -46,7 +46,8 @@ pub(super) fn put(form: Form, mut data: &mut [u8], entries: &[Entry]) {
 }
 
 impl<'p> Records<'p> {
-    /// The entries of a page with the given tag, which begin at `data_at`; an error if there cannot be as many.
+    /// The entries of a page with the given tag, which begin at `data_at`; an error if there cannot
+    /// be as many.
     pub(super) fn read(
         form: Form,
         payload: &'p [u8],

@@ -20,14 +20,16 @@ const MAGIC: [u8; 8] = *b"bedload\0";
 /// Magic, format, design, the page that names the tree, the head page.
 const META_LEN: usize = 24;
 
-/// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
+/// The part of block 0 that a relation's descriptor keeps, until PostgreSQL drops it with the
+/// descriptor.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Remembered {
     pub(super) tree: (PageId, PageId),
     pub(super) head: Head,
     pub(super) form: Form,
-    /// The length of the file when it was last asked for: to ask again costs a call into the system.
+    /// The length of the file when it was last asked for: to ask again costs a call into the
+    /// system.
     pub(super) blocks: u32,
 }
 

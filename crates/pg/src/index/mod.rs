@@ -1,7 +1,7 @@
 //! An index: block 0, and the tree and the head that it names.
 //!
-//! This is the seam between the access method and the tree: `am`, `pending` and `check` know entries and this type,
-//! and nothing of the design below.
+//! This is the seam between the access method and the tree: `am`, `pending` and `check` know
+//! entries and this type, and nothing of the design below.
 
 #![expect(unsafe_code, reason = "an index is an open relation")]
 
@@ -66,15 +66,18 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the index of a relation. The format is looked at when its descriptor is new to this process.
+    /// Opens the index of a relation. The format is looked at when its descriptor is new to this
+    /// process.
     ///
     /// # Safety
     ///
-    /// The relation is an index of this access method, and stays open, and locked, as long as the result lives.
+    /// The relation is an index of this access method, and stays open, and locked, as long as the
+    /// result lives.
     pub(crate) unsafe fn open(relation: pg_sys::Relation) -> Self {
         // SAFETY: the caller's.
         let pages = unsafe { PgPages::new(relation) };
-        // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
+        // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there
+        // below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
             let Remembered {
@@ -153,8 +156,8 @@ impl Index {
         tree_of(&self.pages, self.tree, self.form)
     }
 
-    /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
-    /// are there, then does what maintenance they have made due.
+    /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls
+    /// `published` as soon as they are there, then does what maintenance they have made due.
     pub(crate) fn insert(&self, entries: &[Entry], published: impl FnOnce()) {
         if !self.head.takes(entries) {
             return self.insert_sorted(entries.iter().cloned(), published);
@@ -182,8 +185,8 @@ impl Index {
         }
     }
 
-    /// Seals the full pages of the head, with `all` also what its head page has, and tells whether that was all; `None`
-    /// if another session seals.
+    /// Seals the full pages of the head, with `all` also what its head page has, and tells whether
+    /// that was all; `None` if another session seals.
     fn try_seal(&self, all: bool) -> Option<bool> {
         let right = self.pages.try_maintain(self.head.page())?;
         let sealable = self.done(self.head.sealable(&self.pages, all));
@@ -216,7 +219,8 @@ impl Index {
         self.done(self.tree().levels())
     }
 
-    /// How many pages a scan would look at, which meets more of them the more has come since things were merged last.
+    /// How many pages a scan would look at, which meets more of them the more has come since things
+    /// were merged last.
     pub(crate) fn scan_shape(&self) -> ScanShape {
         let head_pages = 1 + self.done(self.head.full_pages(&self.pages));
         let tree = self.tree();
@@ -238,14 +242,14 @@ impl Index {
         self.done(self.head.deletions(&self.pages))
     }
 
-    /// The entries of the head between two, inclusively and ascending, and how many bulk deletions had ended by then. To be
-    /// called before the tree is read.
+    /// The entries of the head between two, inclusively and ascending, and how many bulk deletions
+    /// had ended by then. To be called before the tree is read.
     pub(crate) fn head_between(&self, from: &Entry, to: &Entry, dead: Dead) -> (Sorted, u64) {
         self.done(self.head.between(&self.pages, from, to, dead))
     }
 
-    /// The entries that have the key of one, ascending, in the head and in the tree, but for those known to be of dead
-    /// rows, and how many bulk deletions had ended by then.
+    /// The entries that have the key of one, ascending, in the head and in the tree, but for those
+    /// known to be of dead rows, and how many bulk deletions had ended by then.
     pub(crate) fn entries_of_key(&self, entry: &Entry) -> (Sorted, Vec<Entry>, u64) {
         let (from, to) = entry.range_of_key();
         let (in_head, deletions) = self.head_between(&from, &to, Dead::Skipped);
@@ -269,11 +273,11 @@ impl Index {
         (in_head, in_tree, deletions)
     }
 
-    /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
-    /// ended, or later.
+    /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so
+    /// many bulk deletions had ended, or later.
     ///
-    /// Another row may get the address of one of them only when one more has ended. So what is marked while none has is
-    /// of a dead row.
+    /// Another row may get the address of one of them only when one more has ended. So what is
+    /// marked while none has is of a dead row.
     pub(crate) fn hint_dead(&self, in_head: &[Entry], in_tree: &[Entry], deletions: u64) {
         if !in_head.is_empty() {
             self.done(self.head.hint_dead(&self.pages, in_head, deletions));
@@ -292,8 +296,8 @@ impl Index {
         self.done(self.tree().hint_dead(&dead, &mut is_current));
     }
 
-    /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has them, then does what maintenance
-    /// they have made due.
+    /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has
+    /// them, then does what maintenance they have made due.
     pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>, published: impl FnOnce()) {
         let tree = self.tree();
         let mut batch = self.done(tree.batch());
@@ -333,8 +337,8 @@ impl Index {
             }
         }
         published();
-        // Whoever brings entries pays for their way down, whole merges at a time: what is left of a merge that is not
-        // done is lost with this call.
+        // Whoever brings entries pays for their way down, whole merges at a time: what is left of a
+        // merge that is not done is lost with this call.
         while self.done(maintainer.finish_one()) == Progress::Paused {
             interrupt_point();
         }
@@ -342,7 +346,8 @@ impl Index {
         crate::hooks::note(maintainer.done());
     }
 
-    /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
+    /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run
+    /// and nothing is above.
     pub(crate) fn maintain(&self, all: bool) {
         if all {
             self.seal_all();
@@ -387,8 +392,8 @@ impl Index {
         head.for_each(visit);
     }
 
-    /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how many, those counted
-    /// twice that are on their way from one run to another.
+    /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how
+    /// many, those counted twice that are on their way from one run to another.
     pub(crate) fn remove(&self, is_dead: &mut dyn FnMut(Entry) -> bool) -> u64 {
         // Rule 4 of the head.
         self.seal_all();
@@ -414,7 +419,8 @@ impl Index {
         (report, problems)
     }
 
-    /// Tells the free space map of all pages that are free or lost, at VACUUM's pace; returns how many there are.
+    /// Tells the free space map of all pages that are free or lost, at VACUUM's pace; returns how
+    /// many there are.
     pub(crate) fn reclaim(&self) -> usize {
         let named = self.named();
         self.pages.reclaim_pages(Some(&named))
@@ -438,7 +444,8 @@ impl Index {
         self.pages.lost_pages(&named)
     }
 
-    /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
+    /// Makes pages that were lost in a crash available again; to be called while nobody writes.
+    /// Returns how many.
     pub(crate) fn sweep(&self) -> usize {
         let (report, problems) = self.verify();
         if !problems.is_empty() {
@@ -454,7 +461,8 @@ impl Drop for Index {
         if std::thread::panicking() || self.pages.is_initial() {
             return;
         }
-        // SAFETY: the relation is open as long as `self` lives; `rd_amcache` is null, or what `open` has put there.
+        // SAFETY: the relation is open as long as `self` lives; `rd_amcache` is null, or what
+        // `open` has put there.
         let remembered = unsafe { (*self.pages.relation()).rd_amcache.cast::<Remembered>().as_mut() };
         if let Some(remembered) = remembered {
             remembered.blocks = remembered.blocks.max(self.pages.known_blocks());

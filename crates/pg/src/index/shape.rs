@@ -18,8 +18,8 @@ pub(crate) struct ScanShape {
 }
 
 impl ScanShape {
-    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for one key, where the filters
-    /// say which run has it, or for a range.
+    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for
+    /// one key, where the filters say which run has it, or for a range.
     pub(crate) fn pages(&self, is_one_key: bool) -> (usize, usize) {
         let above = self.head_pages + self.trunk_pages;
         if is_one_key {

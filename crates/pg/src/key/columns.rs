@@ -54,7 +54,8 @@ pub(crate) struct Columns {
 pub(crate) enum Part<'k> {
     /// The key ends before the column.
     End,
-    /// A null, and whether it lies behind all values: a key that is no entry's may have one at either end.
+    /// A null, and whether it lies behind all values: a key that is no entry's may have one at
+    /// either end.
     Null { is_last: bool },
     /// The bytes of a value; those of the key if it ends within them.
     Value(&'k [u8]),
@@ -137,7 +138,8 @@ impl Column {
     ///
     /// # Safety
     ///
-    /// The index is open, this is its column of number `attribute`, and the datum of its type and not null.
+    /// The index is open, this is its column of number `attribute`, and the datum of its type and
+    /// not null.
     pub(crate) unsafe fn push_value(
         &self,
         index: pg_sys::Relation,
@@ -299,7 +301,8 @@ impl Column {
 }
 
 thread_local! {
-    /// The columns of all indexes that this process has used. They stay: indexes with the same columns share them.
+    /// The columns of all indexes that this process has used. They stay: indexes with the same
+    /// columns share them.
     static COLUMNS: RefCell<Vec<&'static Columns>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -419,7 +422,8 @@ impl Columns {
         key_len
     }
 
-    /// The values of an entry, allocated in the current memory context; `None` of nulls. What a damaged entry lacks is null.
+    /// The values of an entry, allocated in the current memory context; `None` for nulls. Values
+    /// that a damaged entry lacks are null.
     pub(super) fn values(&self, mut key: &[u8], mut payload: &[u8]) -> Vec<Option<pg_sys::Datum>> {
         let mut values = Vec::with_capacity(self.keys.len() + self.included.len());
         for column in &self.keys {

@@ -29,8 +29,8 @@ impl PartialEq for Comparator {
 }
 
 thread_local! {
-    /// Every comparator that this process has used. They stay: there are as many as there are pairs of a function and a
-    /// collation among its indexes.
+    /// Every comparator that this process has used. They stay: there are as many as there are pairs
+    /// of a function and a collation among its indexes.
     static COMPARATORS: RefCell<Vec<&'static Comparator>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -12,8 +12,9 @@ use super::columns::{Column, Columns, Part};
 
 /// An entry of an index, in its order.
 ///
-/// Its tie is the row's address, 48 bits: block, then offset. Of an integer the prefix is the key, as [`I64Order`] has it. A
-/// null has the greatest key, and a bit of the tie above every address: so nulls come last, and are part of the same tree.
+/// Its tie is the row's address, 48 bits: block, then offset. The prefix of an integer is the key,
+/// as [`I64Order`] has it. A null has the greatest key, and a bit of the tie above every address:
+/// so nulls come last, and are part of the same tree.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
     /// The prefix of its key.
@@ -41,7 +42,8 @@ pub(crate) struct EntryRef<'p> {
     pub(crate) payload: &'p [u8],
 }
 
-/// Bytes of memory that an entry takes beside itself and those of its key and payload, if it has any.
+/// Bytes of memory that an entry takes beside itself and those of its key and payload, if it has
+/// any.
 const ALLOCATION_BYTES: usize = 64;
 
 /// Set in the tie of a null.

@@ -99,7 +99,8 @@ impl Form {
     ///
     /// The index is open.
     pub(crate) unsafe fn of_index(index: pg_sys::Relation) -> Result<Self, String> {
-        // SAFETY: the caller's; the arrays have an element for each key column, that of functions as many as there are.
+        // SAFETY: the caller's; the arrays have an element for each key column, that of functions
+        // as many as there are.
         unsafe {
             let keys = usize::try_from((*(*index).rd_index).indnkeyatts).unwrap_or(0);
             let all = usize::try_from((*(*index).rd_att).natts).unwrap_or(0);
@@ -164,7 +165,8 @@ impl Form {
         self.columns().is_some_and(Columns::has_payload)
     }
 
-    /// How many columns have to be equal to a value for the filters of runs to be asked; `None` if there are no filters.
+    /// How many columns have to be equal to a value for the filters of runs to be asked; `None` if
+    /// there are no filters.
     pub(crate) fn filtered_columns(self) -> Option<usize> {
         match self {
             Self::Integers(_) => Some(1),
@@ -224,8 +226,8 @@ impl Form {
         }
     }
 
-    /// The entries whose keys begin with `prefix`, from `start` to `end`: what follows in the keys of the first and the last
-    /// of them, and whether those that begin so are left out.
+    /// The entries whose keys begin with `prefix`, from `start` to `end`: what follows in the keys
+    /// of the first and the last of them, and whether those that begin so are left out.
     pub(crate) fn range_of(
         self,
         prefix: &[u8],
@@ -262,7 +264,8 @@ impl Form {
     ///
     /// # Safety
     ///
-    /// The index is open, and its entries have this form; the arrays have its values, and `address` is valid.
+    /// The index is open, and its entries have this form; the arrays have its values, and `address`
+    /// is valid.
     pub(crate) unsafe fn entry_of(
         self,
         index: pg_sys::Relation,
@@ -412,7 +415,8 @@ unsafe fn column_of(index: pg_sys::Relation, at: usize) -> Result<Column, String
     }
 }
 
-/// Comparison functions that compare bytes: `byteacmp`, `bttext_pattern_cmp`, and `bttextcmp` under some collations.
+/// Comparison functions that compare bytes: `byteacmp`, `bttext_pattern_cmp`, and `bttextcmp` under
+/// some collations.
 const BYTEACMP: u32 = 1954;
 const TEXT_PATTERN_CMP: u32 = 2166;
 const TEXTCMP: u32 = 360;

@@ -14,8 +14,8 @@ pub(crate) enum Kind {
     Signed(u8),
     /// Unsigned ones.
     Unsigned(u8),
-    /// Floating-point numbers of 4 and of 8 bytes: by their bits, so that both zeros are equal, and all that are not numbers
-    /// are, which come last.
+    /// Floating-point numbers of 4 and of 8 bytes: by their bits, so that both zeros are equal, and
+    /// all that are not numbers are, which come last.
     Float4,
     Float8,
     /// By their first eight bytes.
@@ -88,7 +88,8 @@ impl Kind {
             Self::Float8 => in_order(f64::from_le_bytes(bytes)),
             // SAFETY: the caller's; such a datum is a pointer to 16 bytes.
             Self::Uuid => unsafe { I64Order::value_of(u64::from_be_bytes(*datum.cast_mut_ptr::<[u8; 8]>())) },
-            // SAFETY: the caller's; the function takes a value of the type and a number, and returns a number.
+            // SAFETY: the caller's; the function takes a value of the type and a number, and
+            // returns a number.
             Self::Hashed => unsafe {
                 let hash = pg_sys::index_getprocinfo(index, attribute, HASH_FUNCTION);
                 let collation = *(*index).rd_indcollation.offset(isize::from(attribute) - 1);
@@ -101,12 +102,12 @@ impl Kind {
         }
     }
 
-    /// What a column of this kind is compared with, as entries would have it.
+    /// The value that a column of this kind is compared with, as entries would have it.
     ///
     /// # Safety
     ///
-    /// The index is open and the key's column of this kind; the argument is of the key's type, or that of an element
-    /// if it has an array, and not null.
+    /// The index is open and the key's column of this kind; the argument is of the key's type, or
+    /// that of an element if it has an array, and not null.
     pub(crate) unsafe fn argument_of(
         self,
         index: pg_sys::Relation,
@@ -117,12 +118,13 @@ impl Kind {
             Self::Hashed => self,
             _ => Self::of_type(key.sk_subtype).unwrap_or(self),
         };
-        // SAFETY: the caller's; operators of other types are of integers with integers, and of floats with floats.
+        // SAFETY: the caller's; operators of other types are of integers with integers, and of
+        // floats with floats.
         unsafe { kind.integer_of(index, key.sk_attno, argument) }
     }
 
-    /// The value that an integer stands for, if the kind [is returnable](Self::is_returnable) or of floating-point numbers:
-    /// of these, one that is equal.
+    /// The value that an integer stands for, if the kind [is returnable](Self::is_returnable) or of
+    /// floating-point numbers: of these, one that is equal.
     pub(crate) fn datum_of(self, value: i64) -> pg_sys::Datum {
         match self {
             Self::Unsigned(8) => pg_sys::Datum::from(I64Order::prefix_of(value)),
@@ -180,7 +182,7 @@ fn in_order(value: f64) -> i64 {
         value + 0.0
     };
     let bits = canonical.to_bits().cast_signed();
-    // Of negative numbers the greater bits are those of lesser numbers.
+    // The greater bits among negative numbers are those of lesser numbers.
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 

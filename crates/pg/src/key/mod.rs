@@ -1,4 +1,4 @@
-//! What stands in an index for a row: an entry, of a key, a payload and the address of the row.
+//! The entry of a row in an index: of a key, a payload and the address of the row.
 //!
 //! | | |
 //! |---|---|
@@ -12,8 +12,9 @@
 //!
 //! # Two forms
 //!
-//! An entry of one column that is kept as an integer has no byte string: the integer is its prefix, and pages keep
-//! nothing else. All other entries have a key, the values of the key columns one after another:
+//! An entry of one column that is kept as an integer has no byte string: the integer is its prefix,
+//! and pages keep nothing else. All other entries have a key, the values of the key columns one
+//! after another:
 //!
 //! | bytes | |
 //! |---|---|
@@ -28,15 +29,17 @@
 //! | `bytea`, and text in the order of its bytes | the bytes, a zero as 0 255; then 0 1 |
 //! | others | 2 bytes of length, the greatest first, then the bytes of the type |
 //!
-//! The bits of values but those of the last line are inverted where a column descends. So keys without such columns have
-//! the order of `memcmp`; others are compared column by column, by the functions of the types.
+//! The bits of values but those of the last line are inverted where a column descends. So keys
+//! without such columns have the order of `memcmp`; others are compared column by column, by the
+//! functions of the types.
 //!
-//! A key that ends early lies before all that begin like it, and one that goes on with a byte of 255 lies behind them: scans begin and
-//! end at these.
+//! A key that ends early lies before all that begin like it, and one that goes on with a byte of
+//! 255 lies behind them: scans begin and end at these.
 //!
-//! The payload is what else an index-only scan returns: of each floating-point column 0, or 1 and its 8 bytes where the key
-//! does not say its value to the bit; then the columns of `INCLUDE`, each as 0 for a null, or as 1, 2 bytes of length
-//! where the type has no fixed width, the lowest first, and the bytes of the type.
+//! The payload is what else an index-only scan returns: of each floating-point column 0, or 1 and
+//! its 8 bytes where the key does not say its value to the bit; then the columns of `INCLUDE`, each
+//! as 0 for a null, or as 1, 2 bytes of length where the type has no fixed width, the lowest first,
+//! and the bytes of the type.
 
 mod columns;
 mod comparator;

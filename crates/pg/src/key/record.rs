@@ -1,7 +1,7 @@
 //! Entries as byte strings, in pages of a head and in temporary files.
 //!
-//! An integer takes 16 bytes: prefix and tie. Other entries take 2 bytes of the key's length and 2 of the payload's, 8 of
-//! the tie, key and payload. Numbers are little-endian.
+//! An integer takes 16 bytes: prefix and tie. Other entries take 2 bytes of the key's length and 2
+//! of the payload's, 8 of the tie, key and payload. Numbers are little-endian.
 
 use super::entry::{Entry, EntryRef};
 use super::form::Form;

@@ -42,7 +42,8 @@ impl Stored {
     /// The datum is of this type, and not null.
     pub(super) unsafe fn push_bytes(self, datum: pg_sys::Datum, out: &mut Vec<u8>) {
         let Some(width) = self.width() else {
-            // SAFETY: the caller's; a value that was compressed or stored elsewhere is copied, and freed.
+            // SAFETY: the caller's; a value that was compressed or stored elsewhere is copied, and
+            // freed.
             unsafe {
                 let value = datum.cast_mut_ptr::<pg_sys::varlena>();
                 let detoasted = pg_sys::pg_detoast_datum_packed(value);
@@ -75,7 +76,8 @@ impl Stored {
     ///
     /// # Safety
     ///
-    /// At `memory` there is room for [`Self::memory_len`] bytes, aligned to 8, which stay as long as the result is used.
+    /// At `memory` there is room for [`Self::memory_len`] bytes, aligned to 8, which stay as long
+    /// as the result is used.
     unsafe fn put(self, bytes: &[u8], memory: *mut u8) -> pg_sys::Datum {
         if self.is_by_value {
             let mut word = [0; size_of::<usize>()];
@@ -106,7 +108,7 @@ impl Stored {
         }
     }
 
-    /// What `view` makes of the values of two byte strings that [fit](Self::fits).
+    /// Shows `view` the values of two byte strings that [fit](Self::fits).
     pub(super) fn with_both<R>(
         self,
         (a, b): (&[u8], &[u8]),

@@ -21,7 +21,8 @@ const _: () = assert!(
 /// A batch of a [`PgPages`].
 pub(crate) struct PgBatch<'s> {
     store: &'s PgPages,
-    /// Dropped, and so unlatched, in the order in which they were latched; that order matters to nobody.
+    /// Dropped, and so unlatched, in the order in which they were latched; that order matters to
+    /// nobody.
     pages: [Option<(PageId, Latch)>; MAX_BATCH_PAGES],
     len: usize,
     used: [Option<usize>; MAX_BATCH_PAGES],
@@ -41,8 +42,9 @@ impl<'s> PgBatch<'s> {
         Ok(batch)
     }
 
-    /// Declares that only the first `len` bytes of the payload of the `index`-th page are in use from this commit on, until
-    /// another says otherwise: a record compares what is in use byte by byte.
+    /// Declares that only the first `len` bytes of the payload of the `index`-th page are in use
+    /// from this commit on, until another says otherwise: a record compares what is in use byte by
+    /// byte.
     pub(crate) fn set_used(&mut self, index: usize, len: usize) {
         self.used[index] = Some(len);
     }
@@ -51,7 +53,8 @@ impl<'s> PgBatch<'s> {
         self.pages.iter().flatten().map(|(_, latch)| latch)
     }
 
-    /// Changes the pages of an initial fork, which generic records do not log: as an unlogged relation's.
+    /// Changes the pages of an initial fork, which generic records do not log: as an unlogged
+    /// relation's.
     fn commit_initial(mut self, apply: impl FnOnce(&mut [&mut [u8]])) {
         let stamp = next_transaction();
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
@@ -70,8 +73,8 @@ impl<'s> PgBatch<'s> {
 
 /// Logs a page as a whole and has it written.
 fn log_whole(latch: &Latch) {
-    // SAFETY: the buffer is locked exclusively. Within the critical section nothing is called but these two, which do
-    // not fail short of a panic of the server.
+    // SAFETY: the buffer is locked exclusively. Within the critical section nothing is called but
+    // these two, which do not fail short of a panic of the server.
     unsafe {
         pg_sys::CritSectionCount += 1;
         pg_sys::MarkBufferDirty(latch.buffer());
@@ -91,8 +94,8 @@ impl PgPages {
         if !life_of(latch.page(), id)?.state.is_run() {
             return Ok(());
         }
-        // SAFETY: the relation is open, and the buffer locked exclusively until the record is finished or given up; the
-        // image is a copy of the page.
+        // SAFETY: the relation is open, and the buffer locked exclusively until the record is
+        // finished or given up; the image is a copy of the page.
         let (record, image) = unsafe {
             let record = pg_sys::GenericXLogStart(self.relation);
             let image = pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), 0);
@@ -110,7 +113,8 @@ impl PgPages {
         deleted.map(|_| ())
     }
 
-    /// Lets `hint` change what lies behind the used part of a page of a run, unless somebody has it latched.
+    /// Lets `hint` change what lies behind the used part of a page of a run, unless somebody has it
+    /// latched.
     pub(super) fn hint_in_page(
         &self,
         id: PageId,
@@ -191,21 +195,23 @@ impl Batch for PgBatch<'_> {
         error_point();
         let stamp = next_transaction();
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
-        // SAFETY: the relation is open. What an error leaves behind is memory of the transaction's.
+        // SAFETY: the relation is open. An error leaves memory of the transaction behind.
         let record = unsafe { pg_sys::GenericXLogStart(self.store.relation) };
         for ((payload, latch), used) in payloads.iter_mut().zip(self.latches()).zip(self.used) {
-            // A standby may have anything in the place of a page that no batch has written in this life: the record
-            // brings the whole page.
+            // A standby may have anything in the place of a page that no batch has written in this
+            // life: the record brings the whole page.
             let is_first = life(latch.page()).is_some_and(|life| life.state != State::Node);
             let flags = if is_first {
                 pg_sys::GENERIC_XLOG_FULL_IMAGE
             } else {
                 0
             };
-            // SAFETY: the buffer is locked exclusively until the record is finished, and registered once.
+            // SAFETY: the buffer is locked exclusively until the record is finished, and registered
+            // once.
             let image =
                 unsafe { pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), flags.cast_signed()) };
-            // SAFETY: the image is a copy of the page, one for each buffer, and lives until the record is finished.
+            // SAFETY: the image is a copy of the page, one for each buffer, and lives until the
+            // record is finished.
             let image = unsafe { slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN) };
             begin_life(image, stamp);
             if let Some(len) = used {

@@ -2,14 +2,16 @@
 //!
 //! # Invariants
 //!
-//! 1. A [`Pin`] holds a pin on its buffer, so the buffer keeps its page. PostgreSQL hands the memory of a buffer to
-//!    nobody else while it is pinned.
-//! 2. A [`Latch`] holds the content lock of its pinned buffer in its mode: shared, and no process writes the page
-//!    but for hint bits, of which our pages have none; exclusive, and nobody else looks at it.
-//! 3. *While a panic unwinds, nothing is released here.* A PostgreSQL error has set `InterruptHoldoffCount` to zero
-//!    before it unwinds; releasing a content lock then would count it down to 2³² − 1, and the session could never
-//!    be cancelled again. The abort of the transaction, to which every error leads, releases content locks and pins
-//!    in the right order itself.
+//! 1. A [`Pin`] holds a pin on its buffer, so the buffer keeps its page. PostgreSQL hands the
+//!    memory of a buffer to nobody else while it is pinned.
+//! 2. A [`Latch`] holds the content lock of its pinned buffer in its mode: shared, and no process
+//!    writes the page but for hint bits, of which our pages have none; exclusive, and nobody else
+//!    looks at it.
+//! 3. *While a panic unwinds, nothing is released here.* A PostgreSQL error has set
+//!    `InterruptHoldoffCount` to zero before it unwinds; releasing a content lock then would count
+//!    it down to 2³² − 1, and the session could never be cancelled again. The abort of the
+//!    transaction, to which every error leads, releases content locks and pins in the right order
+//!    itself.
 
 #![expect(
     unsafe_code,
@@ -84,7 +86,8 @@ impl Pin {
     ///
     /// Nobody changes the page while the result is in use, or only to what it holds already.
     pub(crate) unsafe fn page_unlatched(&self) -> &[u8] {
-        // SAFETY: a pinned buffer is a page of memory (invariant 1); that it does not change is the caller's.
+        // SAFETY: a pinned buffer is a page of memory (invariant 1); that it does not change is the
+        // caller's.
         unsafe { slice::from_raw_parts(self.start(), PAGE_LEN) }
     }
 
@@ -113,7 +116,8 @@ impl Pin {
         })
     }
 
-    /// Latches the page exclusively, if nobody else, this process included, has as much as a pin on it.
+    /// Latches the page exclusively, if nobody else, this process included, has as much as a pin on
+    /// it.
     pub(crate) fn latch_alone(self) -> Option<Latch> {
         // SAFETY: the buffer is pinned.
         let is_alone = unsafe { pg_sys::ConditionalLockBufferForCleanup(self.0) };
@@ -174,12 +178,13 @@ impl Latch {
             self.mode == Mode::Exclusive,
             "a page is changed under an exclusive latch"
         );
-        // SAFETY: latched exclusively, nobody else looks at it (invariant 2), and `self` is borrowed meanwhile.
+        // SAFETY: latched exclusively, nobody else looks at it (invariant 2), and `self` is
+        // borrowed meanwhile.
         unsafe { slice::from_raw_parts_mut(self.pin.start(), PAGE_LEN) }
     }
 
-    /// Has the page written some time, without a log record of the change; with checksums the server may log an
-    /// image of the page, so that a torn write of it can be repaired.
+    /// Has the page written some time, without a log record of the change; with checksums the
+    /// server may log an image of the page, so that a torn write of it can be repaired.
     pub(crate) fn mark_dirty_unlogged(&self) {
         // SAFETY: the buffer is pinned and locked; the page has a standard header.
         unsafe { pg_sys::MarkBufferDirtyHint(self.buffer(), true) };
@@ -190,7 +195,8 @@ impl Drop for Latch {
     fn drop(&mut self) {
         // Invariant 3.
         if !std::thread::panicking() {
-            // SAFETY: the content lock and the pin are ours (invariants 1 and 2), and are given up with `self`.
+            // SAFETY: the content lock and the pin are ours (invariants 1 and 2), and are given up
+            // with `self`.
             unsafe { pg_sys::UnlockReleaseBuffer(self.pin.0) };
         }
     }

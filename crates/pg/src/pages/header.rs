@@ -5,11 +5,12 @@
 //! ├ header ┼ payload ──────────────────────────┼ life ──────────┤
 //! ```
 //!
-//! The header is PostgreSQL's `PageHeaderData`. What lies between its `pd_lower` and `pd_upper` is not logged, and
-//! zero after a replay: so a page that batches write has no such gap, as a tree may use all of its payload, and a page
-//! of a run has one behind its payload.
+//! The header is PostgreSQL's `PageHeaderData`. The bytes between its `pd_lower` and `pd_upper` are
+//! not logged, and zero after a replay: so a page that batches write has no such gap, as a tree may
+//! use all of its payload, and a page of a run has one behind its payload.
 //!
-//! The life of a page, in its special space: which life it is, what the page is in it, and since when.
+//! The life of a page, in its special space: which life it is, what the page is in it, and since
+//! when.
 
 use std::ops::Range;
 
@@ -36,7 +37,7 @@ const PD_UPPER: usize = std::mem::offset_of!(pg_sys::PageHeaderData, pd_upper);
 
 const _: () = assert!(HEADER_LEN == 24 && PAYLOAD_LEN.is_multiple_of(8));
 
-/// What a page is in its present life.
+/// The role of a page in its present life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum State {
@@ -121,7 +122,8 @@ pub(crate) fn set_life(page: &mut [u8], life: Life) {
     page[PAGE_LEN - 2..].copy_from_slice(&MARK.to_ne_bytes());
 }
 
-/// Declares the first `len` bytes of the payload to be in use, and the others to be zero, as they are.
+/// Declares the first `len` bytes of the payload to be in use, and the others to be zero, as they
+/// are.
 pub(crate) fn set_used(page: &mut [u8], len: usize) {
     let end = if len == PAYLOAD_LEN {
         LIFE_AT

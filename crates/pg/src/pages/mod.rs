@@ -2,34 +2,37 @@
 //!
 //! How the rules of [`page_store`](bedload_pages::PageStore) are kept:
 //!
-//! 1. *Identity.* A page's id is its block number; block 0 is the meta page, which no tree sees. The generation is
-//!    counted up on the page itself whenever it is handed out.
-//! 2. *Latches* are the content locks of buffers. Replay of a batch takes them in the batch's order, so readers on a
-//!    standby couple theirs as those on the primary do.
-//! 3. *Atomicity.* A batch is one generic WAL record, which holds four pages. Its changes are made on copies: an error
-//!    before the record is inserted changes nothing, and inserting it is a critical section.
-//! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has confirmed it, or by
-//!    extending the file; neither waits for a content lock. That it is reserved is written on the page but not
-//!    logged: after a crash it is what it was before, or reserved by a transaction that has ended, hence free. It is
-//!    pinned until it is written, as a reservation by `VACUUM`, which has no transaction id, may look like one of those.
-//! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A batch that names them
-//!    is logged behind them.
-//!    A hint is written to the page without a log record, behind its `pd_lower`: what lies there is in no image of the
-//!    page in the log, and zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
+//! 1. *Identity.* A page's id is its block number; block 0 is the meta page, which no tree sees.
+//!    The generation is counted up on the page itself whenever it is handed out.
+//! 2. *Latches* are the content locks of buffers. Replay of a batch takes them in the batch's
+//!    order, so readers on a standby couple theirs as those on the primary do.
+//! 3. *Atomicity.* A batch is one generic WAL record, which holds four pages. Its changes are made
+//!    on copies: an error before the record is inserted changes nothing, and inserting it is a
+//!    critical section.
+//! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has
+//!    confirmed it, or by extending the file; neither waits for a content lock. That it is reserved
+//!    is written on the page but not logged: after a crash it is what it was before, or reserved by
+//!    a transaction that has ended, hence free. It is pinned until it is written, as a reservation
+//!    by `VACUUM`, which has no transaction id, may look like one of those.
+//! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A
+//!    batch that names them is logged behind them. A hint is written to the page without a log
+//!    record, behind its `pd_lower`: what lies there is in no image of the page in the log, and
+//!    zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
 //!    in all that the log has of them.
-//! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by a list of runs that a
-//!    reader has copied, on this server or, as replay waits for no reader, on a standby: what it finds there says to which
-//!    run it belongs.
-//! 7. *State.* The store itself remembers the length of the file. The process remembers tops and filters of
-//!    runs by names that are never used twice (`memory.rs`), and buffers of pages, which the server
-//!    looks at again (`recent.rs`).
+//! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by
+//!    a list of runs that a reader has copied, on this server or, as replay waits for no reader, on
+//!    a standby: what it finds there says to which run it belongs.
+//! 7. *State.* The store itself remembers the length of the file. The process remembers tops and
+//!    filters of runs by names that are never used twice (`memory.rs`), and buffers of pages, which
+//!    the server looks at again (`recent.rs`).
 //!
-//! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
-//! server, which ends the transaction. What is damaged on a page is an [`Error`].
+//! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an
+//! error of the server, which ends the transaction. Damage on a page is an [`Error`].
 //!
 //! # Threads
 //!
-//! There are none: a process has its own [`PgPages`], and shares nothing with others but buffers and locks.
+//! There are none: a process has its own [`PgPages`], and shares nothing with others but buffers
+//! and locks.
 
 #![expect(
     unsafe_code,
@@ -70,8 +73,9 @@ pub(crate) struct PgPages {
     blocks: Cell<u32>,
     /// Pages given back unwritten, which are the next to be handed out.
     released: RefCell<Vec<PageId>>,
-    /// Pins on pages that are reserved and not written yet. The server leaves `VACUUM` out when it looks for the oldest
-    /// snapshot, so the stamp of a reservation by `VACUUM` does not keep other sessions off the page; a pin does.
+    /// Pins on pages that are reserved and not written yet. The server leaves `VACUUM` out when it
+    /// looks for the oldest snapshot, so the stamp of a reservation by `VACUUM` does not keep other
+    /// sessions off the page; a pin does.
     reserved: RefCell<BTreeMap<PageId, Pin>>,
     /// Nodes that this process maintains: PostgreSQL's locks do not exclude their own holder.
     maintained: RefCell<BTreeSet<PageId>>,
@@ -100,7 +104,8 @@ impl PgPages {
     ///
     /// # Safety
     ///
-    /// The relation stays open, under a lock that allows what the store is used for, as long as the store lives.
+    /// The relation stays open, under a lock that allows what the store is used for, as long as the
+    /// store lives.
     pub(crate) unsafe fn new(relation: pg_sys::Relation) -> Self {
         // SAFETY: the caller's.
         unsafe { Self::of_fork(relation, pg_sys::ForkNumber::MAIN_FORKNUM) }
@@ -131,7 +136,8 @@ impl PgPages {
         self.relation
     }
 
-    /// Forgets what this process remembers of pages, as the relation's file begins again with the same name.
+    /// Forgets what this process remembers of pages, as the relation's file begins again with the
+    /// same name.
     pub(crate) fn forget(&self) {
         memory::forget(self.file());
     }
@@ -154,7 +160,8 @@ impl PgPages {
         blocks
     }
 
-    /// Says that the file has so many blocks at least, which it keeps as long as its descriptor is valid.
+    /// Says that the file has so many blocks at least, which it keeps as long as its descriptor is
+    /// valid.
     pub(crate) fn expect_blocks(&self, blocks: u32) {
         self.blocks.set(self.blocks.get().max(blocks));
     }
@@ -222,7 +229,8 @@ impl Deref for PgGuard {
     }
 }
 
-/// The payload of a page of a run, copied: replay on a standby does not wait for pins before it changes a page.
+/// The payload of a page of a run, copied: replay on a standby does not wait for pins before it
+/// changes a page.
 pub(crate) struct PgPin(Box<[u8]>);
 
 impl Deref for PgPin {
@@ -265,7 +273,8 @@ impl PageRead for PgPages {
     }
 
     fn read_ahead(&self, ids: &[PageId]) {
-        // Blocks that follow one another upwards the system fetches by itself, more of them at a time.
+        // Blocks that follow one another upwards the system fetches by itself, more of them at a
+        // time.
         let mut last = None;
         for block in ids.iter().map(|id| id.get()) {
             if last.replace(block) != block.checked_sub(1) && self.has_block(block) {

@@ -1,7 +1,8 @@
-//! Which pages are free: handing them out, taking them back, finding those that nobody reaches any more.
+//! Which pages are free: handing them out, taking them back, finding those that nobody reaches any
+//! more.
 //!
-//! The free space map is a hint, which is neither logged nor exact: what it names is looked at before it is handed
-//! out, and what it has forgotten [`PgPages::reclaim_pages`] tells it again.
+//! The free space map is a hint, which is neither logged nor exact: what it names is looked at
+//! before it is handed out, and what it has forgotten [`PgPages::reclaim_pages`] tells it again.
 
 #![expect(
     unsafe_code,
@@ -21,8 +22,8 @@ const STALE_HINTS_MAX: usize = 4;
 
 /// The pages that an index is made of, to find those that are lost.
 ///
-/// A page is lost if it was written by a transaction that has ended, and nobody names it: a crash or an error came between
-/// the writing and the naming, or between the unlinking and the retiring.
+/// A page is lost if it was written by a transaction that has ended, and nobody names it: a crash
+/// or an error came between the writing and the naming, or between the unlinking and the retiring.
 #[derive(Debug)]
 pub(crate) struct Named {
     /// A bit for each block.
@@ -72,7 +73,8 @@ impl Named {
 /// The full id of the oldest transaction that may be writing.
 fn oldest_writer() -> u64 {
     let next = next_transaction();
-    // SAFETY: reads shared memory under its own lock. The result is at most the next id, and less than 2^31 older.
+    // SAFETY: reads shared memory under its own lock. The result is at most the next id, and less
+    // than 2^31 older.
     let oldest = unsafe { pg_sys::GetOldestActiveTransactionId() }.into_inner();
     let [_, _, _, _, low @ ..] = next.to_be_bytes();
     next.saturating_sub(u32::from_be_bytes(low).wrapping_sub(oldest).into())
@@ -125,15 +127,17 @@ impl PgPages {
             return true;
         }
         match life(page) {
-            // Nobody takes what a retired page holds, or begins to hold, for what it was: a page of a run says to which run it
-            // belongs, in each of its lives to another, and a reader that misses its run descends again. Pages of the head are
-            // read under a latch that retiring them takes first. So no snapshot keeps a page from being used again.
+            // Nobody takes what a retired page holds, or begins to hold, for what it was: a page of
+            // a run says to which run it belongs, in each of its lives to another, and a reader
+            // that misses its run descends again. Pages of the head are read under a latch that
+            // retiring them takes first. So no snapshot keeps a page from being used again.
             Some(Life {
                 state: State::Free | State::Retired | State::RetiredRun,
                 ..
             }) => true,
-            // A writer has a transaction id, is alone at the index, or is `VACUUM`, which keeps its reserved pages pinned.
-            // So when no snapshot is older than the stamp of a reservation, its transaction has ended.
+            // A writer has a transaction id, is alone at the index, or is `VACUUM`, which keeps its
+            // reserved pages pinned. So when no snapshot is older than the stamp of a reservation,
+            // its transaction has ended.
             Some(Life {
                 state: State::Reserved,
                 stamp,
@@ -143,8 +147,8 @@ impl PgPages {
         }
     }
 
-    /// Makes the stamp of a page as old as that of a reservation by `VACUUM` may seem to others, and tells the free space
-    /// map of the page.
+    /// Makes the stamp of a page as old as that of a reservation by `VACUUM` may seem to others,
+    /// and tells the free space map of the page.
     #[cfg(feature = "harness")]
     pub(crate) fn make_stamp_old(&self, id: PageId) {
         let mut latch = self.pin_block(id.get()).latch(Mode::Exclusive);
@@ -231,7 +235,8 @@ impl PgPages {
         if self.is_initial() {
             return;
         }
-        // SAFETY: the relation is open. The map's upper pages are told last, or nobody would look at the lower ones.
+        // SAFETY: the relation is open. The map's upper pages are told last, or nobody would look
+        // at the lower ones.
         unsafe {
             for id in pages {
                 pg_sys::RecordFreeIndexPage(self.relation(), id.get());
@@ -240,8 +245,8 @@ impl PgPages {
         }
     }
 
-    /// Declares a page unreachable, if its life is still the one that is `expected`; whether it did. Its payload stays as
-    /// it is.
+    /// Declares a page unreachable, if its life is still the one that is `expected`; whether it
+    /// did. Its payload stays as it is.
     fn retire_page(&self, id: PageId, expected: Option<Life>) -> bool {
         if !self.has_block(id.get()) {
             return false;
@@ -263,8 +268,8 @@ impl PgPages {
             },
             ..life
         };
-        // SAFETY: the relation is open, and the buffer locked exclusively until the record is finished; the image is a
-        // copy of the page.
+        // SAFETY: the relation is open, and the buffer locked exclusively until the record is
+        // finished; the image is a copy of the page.
         unsafe {
             let record = pg_sys::GenericXLogStart(self.relation());
             let image = pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), 0);
@@ -277,8 +282,8 @@ impl PgPages {
         true
     }
 
-    /// Tells the free space map of every page that can be handed out, and of every page that is lost; returns how many there
-    /// are. O(pages).
+    /// Tells the free space map of every page that can be handed out, and of every page that is
+    /// lost; returns how many there are. O(pages).
     pub(crate) fn reclaim_pages(&self, named: Option<&Named>) -> usize {
         let mut reclaimed = 0;
         let mut suspects = Vec::new();

@@ -30,8 +30,8 @@ impl<'s> PgRunWriter<'s> {
         }
     }
 
-    /// Puts the pages into buffers and logs them. Nobody reaches them before a batch names them, so an error on the
-    /// way leaves leaks and nothing worse.
+    /// Puts the pages into buffers and logs them. Nobody reaches them before a batch names them, so
+    /// an error on the way leaves leaks and nothing worse.
     fn flush(&mut self) {
         error_point();
         let stamp = next_transaction();
@@ -39,7 +39,8 @@ impl<'s> PgRunWriter<'s> {
         for (reserved, payload) in &self.pages {
             let mode = pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK;
             let block = reserved.id.get();
-            // SAFETY: the relation is open and has the block, which is reserved by us and is about to be overwritten.
+            // SAFETY: the relation is open and has the block, which is reserved by us and is about
+            // to be overwritten.
             let buffer = unsafe {
                 let relation = self.store.relation();
                 pg_sys::ReadBufferExtended(relation, self.store.fork, block, mode, std::ptr::null_mut())
@@ -56,7 +57,8 @@ impl<'s> PgRunWriter<'s> {
                 state: State::Run,
             };
             set_life(page, life);
-            // SAFETY: pinned and locked exclusively. The latch keeps the page from being written before it is logged.
+            // SAFETY: pinned and locked exclusively. The latch keeps the page from being written
+            // before it is logged.
             unsafe { pg_sys::MarkBufferDirty(latch.buffer()) };
             latches.push(latch);
         }
@@ -67,8 +69,8 @@ impl<'s> PgRunWriter<'s> {
                 .map(|latch| latch.page_mut().as_mut_ptr().cast())
                 .collect();
             let count = i32::try_from(pages.len()).expect("a few pages");
-            // SAFETY: all pages are those of the blocks, in buffers locked exclusively; headers are standard, and
-            // what lies between lower and upper is zero.
+            // SAFETY: all pages are those of the blocks, in buffers locked exclusively; headers are
+            // standard, and what lies between lower and upper is zero.
             unsafe {
                 let node = compat::locator(self.store.relation());
                 let (blocks, pages) = (blocks.as_mut_ptr(), pages.as_mut_ptr());

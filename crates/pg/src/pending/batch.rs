@@ -13,8 +13,8 @@ pub(super) struct Batch {
     index: pg_sys::Oid,
     file: FileName,
     entries: Vec<Entry>,
-    /// Subtransactions, and where the entries of each begin. One that is open is behind its parent, so its entries
-    /// are the last.
+    /// Subtransactions, and where the entries of each begin. One that is open is behind its parent,
+    /// so its entries are the last.
     owners: Vec<(pg_sys::SubTransactionId, usize)>,
     /// The first entries, sorted, for scans.
     view: Vec<Entry>,
@@ -106,8 +106,8 @@ impl Batch {
         self.entries.is_empty()
     }
 
-    /// Entries between two, inclusively and ascending. O(log n) and what it returns, but for what was pushed since
-    /// the last call.
+    /// Entries between two, inclusively and ascending. O(log n) and what it returns, but for what
+    /// was pushed since the last call.
     pub(super) fn between(&mut self, from: &Entry, to: &Entry) -> Vec<Entry> {
         if self.entries.len() - self.view.len() > UNSORTED_MAX {
             self.view.extend_from_slice(&self.entries[self.view.len()..]);

@@ -29,12 +29,12 @@ unsafe extern "C-unwind" {
     fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: i32);
 }
 
-/// Not a guarded function as a whole: a guard would give every error of a statement another detail. Nothing here is to
-/// be dropped when an error passes.
+/// Not a guarded function as a whole: a guard would give every error of a statement another detail.
+/// Nothing here is to be dropped when an error passes.
 #[expect(ffi_unwind_calls, reason = "errors pass by, and there is nothing to drop")]
 unsafe extern "C-unwind" fn at_start(query: *mut pg_sys::QueryDesc, flags: i32) {
-    // SAFETY: the executor is about to start a query that was planned, and calls from outside of Rust. The arguments are
-    // passed on as they came.
+    // SAFETY: the executor is about to start a query that was planned, and calls from outside of
+    // Rust. The arguments are passed on as they came.
     unsafe {
         let plan = (*query).plannedstmt;
         pgrx_extern_c_guard(|| prepare(&*plan));
@@ -92,7 +92,8 @@ unsafe fn takes_rows_back(statement: &pg_sys::PlannedStmt) -> bool {
         .any(|plan| has_conflict_clause(unsafe { plan.ptr_value }.cast()))
 }
 
-/// The offset, in a row's own address, that says that the row may be taken back (`SpecTokenOffsetNumber`).
+/// The offset, in a row's own address, that says that the row may be taken back
+/// (`SpecTokenOffsetNumber`).
 const SPECULATIVE_OFFSET: u16 = 0xfffe;
 
 /// Whether a row that was just inserted may still be taken back, or whether that cannot be told.
@@ -108,8 +109,9 @@ pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: &Entry) -
     }
     let address = entry.address();
     let block = u32::from(address.ip_blkid.bi_hi) << 16 | u32::from(address.ip_blkid.bi_lo);
-    // SAFETY: the page has the row, which was inserted by this transaction and so is pruned by nobody; locked shared,
-    // it does not move. An error before the release leads to an abort, which releases both.
+    // SAFETY: the page has the row, which was inserted by this transaction and so is pruned by
+    // nobody; locked shared, it does not move. An error before the release leads to an abort, which
+    // releases both.
     unsafe {
         let buffer = pg_sys::ReadBuffer(table, block);
         pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE.cast_signed());

@@ -1,35 +1,39 @@
 //! Entries that wait in this process for the end of their transaction.
 //!
-//! An index is cheaper to write to in batches. What may wait, and until when, follows from one rule: *an entry is in
-//! the index before any other process can need it, and is never published after its row's address may have become
-//! another row's.*
+//! An index is cheaper to write to in batches. One rule says which entries may wait, and until
+//! when: *an entry is in the index before any other process can need it, and is never published
+//! after its row's address may have become another row's.*
 //!
-//! 1. Other sessions see a row when its transaction has committed: entries are published before the commit (or
-//!    `PREPARE`), behind deferred triggers. What arrives after that goes straight into the index.
-//! 2. Rows of a subtransaction that aborts are dead at once, and their addresses may be used again before the
-//!    transaction ends: entries know their subtransaction, and are dropped with it. One that commits hands them to its
-//!    parent.
-//! 3. A row of `INSERT … ON CONFLICT` can be taken back without the index being told: a transaction that has run such
-//!    a statement writes straight into the index from then on (`executor.rs`).
-//! 4. Workers of a parallel query belong to the transaction and do not see this memory: entries are published before a
-//!    statement that may have any.
-//! 5. Scans of this process search what waits as they search the index, so they need not have it published; but
-//!    under a snapshot that sees other than committed rows they do.
-//! 6. Under SERIALIZABLE, conflicts are looked for again when entries have been published: a scan may have passed
-//!    since they were looked for first.
-//! 7. An index may get another file within the transaction, and its old one back: entries belong to a file. A file
-//!    that is built (`REINDEX`, `TRUNCATE`, `CLUSTER`) is built with the waiting entries' rows. A file that is copied
-//!    (`ALTER INDEX … SET TABLESPACE`) lacks them: entries are published before a utility statement that may copy
-//!    files (`utility.rs`). Entries that arrive between that and the copy, from an event trigger, are published into
-//!    the copy at the end of the transaction: earlier, a rollback to a savepoint could take the copy and the entries
-//!    with it. Entries of other files are dropped at the end, and not before.
+//! 1. Other sessions see a row when its transaction has committed: entries are published before the
+//!    commit (or `PREPARE`), behind deferred triggers. Later entries go straight into the index.
+//! 2. Rows of a subtransaction that aborts are dead at once, and their addresses may be used again
+//!    before the transaction ends: entries know their subtransaction, and are dropped with it. One
+//!    that commits hands them to its parent.
+//! 3. A row of `INSERT … ON CONFLICT` can be taken back without the index being told: a transaction
+//!    that has run such a statement writes straight into the index from then on (`executor.rs`).
+//! 4. Workers of a parallel query belong to the transaction and do not see this memory: entries are
+//!    published before a statement that may have any.
+//! 5. Scans of this process search what waits as they search the index, so they need not have it
+//!    published; but under a snapshot that sees other than committed rows they do.
+//! 6. Under SERIALIZABLE, conflicts are looked for again when entries have been published: a scan
+//!    may have passed since they were looked for first.
+//! 7. An index may get another file within the transaction, and its old one back: entries belong to
+//!    a file. A file that is built (`REINDEX`, `TRUNCATE`, `CLUSTER`) is built with the waiting
+//!    entries' rows. A file that is copied (`ALTER INDEX … SET TABLESPACE`) lacks them: entries are
+//!    published before a utility statement that may copy files (`utility.rs`). Entries that arrive
+//!    between that and the copy, from an event trigger, are published into the copy at the end of
+//!    the transaction: earlier, a rollback to a savepoint could take the copy and the entries with
+//!    it. Entries of other files are dropped at the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
-//! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`). Beyond the bound
-//!    the largest batch is published early, which is always safe. An index may have a bound of its own.
-//! 10. Entries of a unique index do not wait, as checks of other sessions have to find them (`am/unique.rs`).
-//! 11. A batch keeps its entries until the page change that publishes them is in the WAL. An error on the way, in a
-//!     subtransaction that is then rolled back, leaves the entries of its parents waiting. Entries that were published
-//!     in part are published again: the tree takes an entry that it has as the same entry.
+//! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`).
+//!    Beyond the bound the largest batch is published early, which is always safe. An index may
+//!    have a bound of its own.
+//! 10. Entries of a unique index do not wait, as checks of other sessions have to find them
+//!     (`am/unique.rs`).
+//! 11. A batch keeps its entries until the page change that publishes them is in the WAL. An error
+//!     on the way, in a subtransaction that is then rolled back, leaves the entries of its parents
+//!     waiting. Entries that were published in part are published again: the tree takes an entry
+//!     that it has as the same entry.
 
 #![expect(
     unsafe_code,
@@ -62,18 +66,18 @@ thread_local! {
     static PENDING: RefCell<Pending> = const { RefCell::new(Pending::new()) };
 }
 
-/// What waits in this process.
+/// The pending entries of this process.
 struct Pending {
     batches: Vec<Batch>,
-    /// Of all batches.
+    /// The sum over all batches.
     weight: usize,
     /// Indexes that were built within the transaction, and in which files.
     built: Vec<(pg_sys::Oid, FileName)>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
-    /// Whether this module was loaded within the present transaction: a statement that it has not seen begin may
-    /// take rows back, so each row is looked at.
+    /// Whether this module was loaded within the present transaction: a statement that it has not
+    /// seen begin may take rows back, so each row is looked at.
     is_first_transaction: bool,
 }
 
@@ -96,8 +100,8 @@ impl Pending {
         self.batches.iter().rposition(|batch| batch.is_of(id, file))
     }
 
-    /// The batches whose entries belong into the index's present file: its own and, if the file was copied within the
-    /// transaction, those of the files that it was copied from (rule 7).
+    /// The batches whose entries belong into the index's present file: its own and, if the file was
+    /// copied within the transaction, those of the files that it was copied from (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
         let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
@@ -110,8 +114,8 @@ impl Pending {
             .collect()
     }
 
-    /// Whether entries wait that may or may not belong into the index's present file, as its index was both built and
-    /// copied within the transaction (rule 7).
+    /// Whether entries wait that may or may not belong into the index's present file, as its index
+    /// was both built and copied within the transaction (rule 7).
     fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
         // SAFETY: the caller has the index open.
         let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
@@ -159,7 +163,8 @@ enum Over {
 ///
 /// # Safety
 ///
-/// `index` and `table` are open, and locked for writing; the entry's row was just inserted into `table`.
+/// `index` and `table` are open, and locked for writing; the entry's row was just inserted into
+/// `table`.
 pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, entry: Entry) {
     let limit = usize::try_from(BATCH_ENTRIES.get()).unwrap_or(0);
     // SAFETY: the caller's.
@@ -216,7 +221,8 @@ pub(crate) unsafe fn flush(index: pg_sys::Relation) {
 
 /// # Safety
 ///
-/// `index` is open, and locked for writing; `find` finds a batch whose entries belong into its file.
+/// `index` is open, and locked for writing; `find` finds a batch whose entries belong into its
+/// file.
 unsafe fn flush_batch(index: pg_sys::Relation, find: impl Fn(&Pending) -> Option<usize>) {
     let entries = PENDING.with_borrow(|pending| find(pending).map(|at| pending.batches[at].sorted()));
     let forget = || {
@@ -280,7 +286,8 @@ fn flush_all() {
     }
 }
 
-/// Publishes all that waits, as the transaction is about to end. What belongs into no index is dropped (rule 7).
+/// Publishes all that waits, as the transaction is about to end. Entries that belong into no index
+/// are dropped (rule 7).
 fn flush_last() {
     let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
     for id in indexes {
@@ -340,7 +347,8 @@ pub(crate) unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
             block: pg_sys::BlockNumber,
         );
     }
-    // SAFETY: the caller's; a scan of another access method locks the whole relation, so no row or block is named.
+    // SAFETY: the caller's; a scan of another access method locks the whole relation, so no row or
+    // block is named.
     #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
     unsafe {
         pg_guard_ffi_boundary(|| {
@@ -349,7 +357,8 @@ pub(crate) unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
     }
 }
 
-/// What waits for the index between two entries, inclusively and ascending (rule 5).
+/// Returns the pending entries of the index between two entries, inclusively and ascending (rule
+/// 5).
 pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<Entry> {
     PENDING.with_borrow_mut(|pending| {
         let mut found = Vec::new();
@@ -368,8 +377,8 @@ pub(crate) fn len(index: pg_sys::Relation) -> usize {
     PENDING.with_borrow(|pending| pending.position(index).map_or(0, |at| pending.batches[at].len()))
 }
 
-/// Notes that an index is about to be built in its present file. What waits for that file is dropped, as it is built
-/// from rows that include theirs (rule 7).
+/// Notes that an index is about to be built in its present file. Entries that wait for that file
+/// are dropped, as it is built from rows that include theirs (rule 7).
 pub(crate) fn forget(index: pg_sys::Relation) {
     PENDING.with_borrow_mut(|pending| {
         if let Some(at) = pending.position(index) {

@@ -1,4 +1,4 @@
-//! What waits, when transactions and subtransactions end.
+//! Pending entries when transactions and subtransactions end.
 
 #![expect(unsafe_code, reason = "transactions are followed by callbacks of PostgreSQL")]
 
@@ -9,8 +9,8 @@ use pgrx::{pg_guard, pg_sys};
 use super::{PENDING, Pending, TOP_SUBTRANSACTION, flush_last};
 
 pub(super) fn register() {
-    // SAFETY: asked within a transaction, as modules are loaded in one, or before the first one begins, when the answer
-    // is that of the top. The callbacks stay where they are.
+    // SAFETY: asked within a transaction, as modules are loaded in one, or before the first one
+    // begins, when the answer is that of the top. The callbacks stay where they are.
     unsafe {
         if pg_sys::IsTransactionState() {
             let subtransaction = pg_sys::GetCurrentSubTransactionId();
@@ -62,7 +62,8 @@ unsafe extern "C-unwind" fn at_subtransaction(
             pending.subtransaction = parent;
         }
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
-            // A batch without entries goes: the lock of its index may have gone with the subtransaction.
+            // A batch without entries goes: the lock of its index may have gone with the
+            // subtransaction.
             pending.batches.retain_mut(|batch| !batch.drop_those_of(child));
             pending.count();
             pending.subtransaction = parent.max(TOP_SUBTRANSACTION);

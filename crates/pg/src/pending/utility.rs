@@ -1,4 +1,5 @@
-//! Utility statements, before which what waits is published: they may copy the file of an index (rule 7).
+//! Utility statements, before which what waits is published: they may copy the file of an index
+//! (rule 7).
 
 #![expect(unsafe_code, reason = "utility statements are seen by PostgreSQL's hook")]
 
@@ -59,8 +60,8 @@ unsafe extern "C-unwind" {
     );
 }
 
-/// Not a guarded function as a whole: a guard would give every error of a utility statement another detail. Nothing here
-/// is to be dropped when an error passes.
+/// Not a guarded function as a whole: a guard would give every error of a utility statement another
+/// detail. Nothing here is to be dropped when an error passes.
 #[expect(ffi_unwind_calls, reason = "errors pass by, and there is nothing to drop")]
 unsafe extern "C-unwind" fn at_utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -72,8 +73,8 @@ unsafe extern "C-unwind" fn at_utility(
     receiver: *mut pg_sys::DestReceiver,
     completion: *mut pg_sys::QueryCompletion,
 ) {
-    // SAFETY: PostgreSQL passes a utility statement, which is a node, and calls from outside of Rust. The arguments are
-    // passed on as they came.
+    // SAFETY: PostgreSQL passes a utility statement, which is a node, and calls from outside of
+    // Rust. The arguments are passed on as they came.
     unsafe {
         if !keeps_files((*(*statement).utilityStmt).type_) {
             pgrx_extern_c_guard(flush_all);

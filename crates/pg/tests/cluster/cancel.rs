@@ -9,7 +9,8 @@ use crate::cluster::Cluster;
 use crate::contract::declare;
 use crate::rows::{check, create_table, execute, number, same_rows};
 
-/// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot be cancelled.
+/// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot
+/// be cancelled.
 fn can_be_cancelled(client: &mut Client) {
     assert_eq!(number(client, "SELECT harness_held_interrupts()"), 0);
     execute(client, "SET statement_timeout = '100ms'");
@@ -38,7 +39,8 @@ fn a_session_is_whole_after_an_error_under_a_guard() {
     can_be_cancelled(&mut client);
     for held in ["latch", "batch", "pin", "maintenance", "nothing"] {
         for sleeps in [false, true] {
-            // Under a content lock the server does not let itself be cancelled: nobody sleeps there.
+            // Under a content lock the server does not let itself be cancelled: nobody sleeps
+            // there.
             if sleeps && ["latch", "batch"].contains(&held) {
                 continue;
             }

@@ -18,7 +18,8 @@ pub(crate) struct Cluster {
     installation: Arc<Installation>,
 }
 
-/// What all clusters have. What was acknowledged must survive a crash of the server, not of the machine.
+/// The settings of all clusters. Acknowledged rows must survive a crash of the server, not of the
+/// machine.
 const SETTINGS: &str = "
     listen_addresses = ''
     port = 5432
@@ -126,7 +127,7 @@ impl Cluster {
         status.is_ok_and(|status| status.success())
     }
 
-    /// What the server has logged.
+    /// Returns the server's log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }

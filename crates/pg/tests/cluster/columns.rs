@@ -1,4 +1,5 @@
-//! Indexes of several columns, beside sequential scans and sorts: random columns, rows, changes and queries.
+//! Indexes of several columns, beside sequential scans and sorts: random columns, rows, changes and
+//! queries.
 
 use postgres::Client;
 
@@ -163,7 +164,7 @@ fn indexes_of_several_columns_have_what_their_tables_have() {
         let schema = Schema::random(&mut rng);
         schema.create(&mut client);
         schema.compare(&mut client, &mut rng, 3);
-        // What waits, what is in the head, and what was pushed down.
+        // Pending entries, those in the head, and those that were pushed down.
         for first in (2001..2060).step_by(10) {
             execute(
                 &mut client,
@@ -230,7 +231,8 @@ fn merge_joins_of_several_columns_return_to_their_marks() {
     assert_eq!(answer(&mut client), expected);
 }
 
-/// Listed values of several columns are ranges of the index, in its order both ways; those of a cursor too.
+/// Listed values of several columns are ranges of the index, in its order both ways; those of a
+/// cursor too.
 #[test]
 fn listed_values_come_in_order() {
     let cluster = Cluster::start();

@@ -1,5 +1,6 @@
-//! What a row costs by COPY: time of the backend on a processor, and bytes of WAL; without an index, with a B-tree, with
-//! ours, in one run, round by round. Tiny as a test; `make pg-costs` runs it with `BEDLOAD_PG_COSTS=rows,rounds`.
+//! Measures what a row costs by COPY: time of the backend on a processor, and bytes of WAL; without
+//! an index, with a B-tree, with ours, in one run, round by round. Tiny as a test; `make pg-costs`
+//! runs it with `BEDLOAD_PG_COSTS=rows,rounds`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +33,7 @@ enum Order {
     Random,
 }
 
-/// What a row has cost.
+/// The cost of a row.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     /// Microseconds on a processor.

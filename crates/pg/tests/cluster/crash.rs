@@ -103,7 +103,8 @@ fn what_was_acknowledged_survives_kills() {
     );
 }
 
-/// Pages that crashes cut off from the tree are free again after a VACUUM, beside others that write.
+/// Pages that crashes cut off from the tree are free again after a VACUUM, beside others that
+/// write.
 #[test]
 fn vacuum_frees_what_crashes_cut_off() {
     let cluster = Cluster::start();
@@ -148,7 +149,8 @@ fn vacuum_frees_what_crashes_cut_off() {
     assert_eq!(number(&mut client, blocks), before, "they are used again");
 }
 
-/// VACUUM looks for lost pages beside statements that lose some, and merges that are about to free others.
+/// VACUUM looks for lost pages beside statements that lose some, and merges that are about to free
+/// others.
 #[test]
 fn vacuum_frees_nothing_that_is_in_use() {
     let cluster = Cluster::start();

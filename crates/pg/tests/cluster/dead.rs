@@ -51,7 +51,7 @@ fn dead_rows_are_passed_over(load: &str, deletion: &str, rows: usize, is_index_o
     same_rows(&mut client, "t", "true");
     check(&mut client, "t_k");
 
-    // What VACUUM removes is not looked at either.
+    // Rows that VACUUM removes are not looked at either.
     execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
     execute(
         &mut client,
@@ -132,7 +132,8 @@ fn marks_are_of_dead_rows_only() {
     );
 }
 
-/// A cursor has found rows dead, whose addresses other rows of the same keys have when it marks them.
+/// A cursor has found rows dead, whose addresses other rows of the same keys have when it marks
+/// them.
 #[test]
 fn rows_in_the_place_of_dead_ones_are_not_marked() {
     for batch_entries in [0, 100_000] {
@@ -140,7 +141,7 @@ fn rows_in_the_place_of_dead_ones_are_not_marked() {
         let mut client = cluster.client();
         create_table(&mut client);
         let rows = "INSERT INTO t SELECT i, i FROM generate_series(1, 100) i";
-        // What the cursor stops at is in another page of the table, which VACUUM would leave alone.
+        // The cursor stops at a row in another page of the table, which VACUUM would leave alone.
         execute(
             &mut client,
             &format!(
@@ -174,7 +175,8 @@ fn a_standby_takes_no_notice_of_marks() {
     let primary = Cluster::start_with("bedload.shrunk = 1");
     let mut client = primary.client();
     create_table(&mut client);
-    // A few, in the head: marks there are logged. Their pages have room, so nothing is pruned, which would be a conflict.
+    // A few, in the head: marks there are logged. Their pages have room, so nothing is pruned,
+    // which would be a conflict.
     execute(
         &mut client,
         "INSERT INTO t SELECT i, i FROM generate_series(1, 30) i",
@@ -187,7 +189,7 @@ fn a_standby_takes_no_notice_of_marks() {
     );
     execute(&mut client, "DELETE FROM t WHERE k <= 20");
     same_rows(&mut client, "t", "k < 25");
-    // What was replayed is what was written.
+    // The replayed pages are those that were written.
     let position: String = client
         .query_one("SELECT pg_current_wal_insert_lsn()::text", &[])
         .expect("a position")

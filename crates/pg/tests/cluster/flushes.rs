@@ -25,7 +25,8 @@ fn rows(client: &mut Client) {
     );
 }
 
-/// Raises an error at every point of a flush, within a savepoint that is rolled back or an exception block.
+/// Raises an error at every point of a flush, within a savepoint that is rolled back or an
+/// exception block.
 #[test]
 fn an_error_while_entries_are_published_loses_none() {
     let cluster = Cluster::start();

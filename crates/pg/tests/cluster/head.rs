@@ -24,7 +24,8 @@ fn lsn(client: &mut Client) -> String {
     row.expect("a position").get(0)
 }
 
-/// Bytes of WAL that statements on `t` write for its index: those with one of `method`, less those without.
+/// Bytes of WAL that statements on `t` write for its index: those with one of `method`, less those
+/// without.
 fn wal_of_index(client: &mut Client, method: &str, statements: &str) -> i64 {
     execute(client, "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8, id int8)");
     // The first change of a page after a checkpoint logs it whole, which is no matter of this test.
@@ -204,7 +205,7 @@ fn an_error_while_the_head_is_written_loses_nothing() {
     }
 }
 
-/// What the head has, entries that came twice after a crash included, is found once.
+/// An entry in the head is found once, also if it came twice after a crash.
 #[test]
 fn the_head_survives_crashes() {
     let cluster = Cluster::start();

@@ -1,7 +1,8 @@
 //! A copy of the server's installation, with the extension in it.
 //!
-//! PostgreSQL finds its files relative to its executable, so an extension can be installed and created without
-//! touching the installation of the machine: executables are copied, everything else is linked.
+//! PostgreSQL finds its files relative to its executable, so an extension can be installed and
+//! created without touching the installation of the machine: executables are copied, everything
+//! else is linked.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -145,7 +146,7 @@ fn module() -> PathBuf {
     built.join("libbedload_pg.so")
 }
 
-/// What the server's installation says of itself.
+/// Asks the server's `pg_config`.
 pub(crate) fn pg_config(question: &str) -> PathBuf {
     let pg_config = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| "pg_config".to_owned());
     output(Command::new(pg_config).arg(question)).into()

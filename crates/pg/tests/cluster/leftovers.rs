@@ -1,7 +1,7 @@
 //! Removal of clusters that killed tests left behind, and a bound on the bytes that tests write.
 //!
-//! All that a run writes is in one directory with a locked file. The lock ends with the process, however that ends: a
-//! directory whose file is not locked is one of a run that is over.
+//! All that a run writes is in one directory with a locked file. The lock ends with the process,
+//! however that ends: a directory whose file is not locked is one of a run that is over.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ pub(crate) fn watch(directory: PathBuf) {
     });
 }
 
-/// The bytes of the files in a directory. What vanishes meanwhile is not counted.
+/// The bytes of the files in a directory. Files that vanish meanwhile are not counted.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

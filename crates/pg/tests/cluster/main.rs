@@ -1,7 +1,8 @@
-//! The access method in a real server: private clusters in temporary directories, crashes, standbys.
+//! The access method in a real server: private clusters in temporary directories, crashes,
+//! standbys.
 //!
-//! Needs the module built with the feature `harness`; `make pg-test` does that. PostgreSQL refuses to run as root, so
-//! for root the server runs as the user `postgres`, or `nobody`.
+//! Needs the module built with the feature `harness`; `make pg-test` does that. PostgreSQL refuses
+//! to run as root, so for root the server runs as the user `postgres`, or `nobody`.
 
 mod beyond_memory;
 mod cancel;
@@ -13,6 +14,7 @@ mod crash;
 mod damage;
 mod dead;
 mod differential;
+mod documents;
 mod files;
 mod flushes;
 mod foreign;

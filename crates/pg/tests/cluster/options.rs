@@ -43,7 +43,8 @@ fn filters_are_as_large_as_their_index_says() {
     check(&mut client, "t_k");
 }
 
-/// An index may have fewer entries wait than the session lets it, and other indexes are none the wiser.
+/// An index may have fewer entries wait than the session lets it, and other indexes are none the
+/// wiser.
 #[test]
 fn entries_of_an_index_wait_as_it_says() {
     let cluster = Cluster::start();

@@ -1,4 +1,5 @@
-//! The planner's choices, beside those that it makes with B-trees on the same rows, and what it thinks they cost.
+//! The planner's choices, beside those that it makes with B-trees on the same rows, and what it
+//! thinks they cost.
 
 use postgres::Client;
 
@@ -7,7 +8,8 @@ use crate::rows::{execute, execute_each, plan};
 
 const METHODS: [&str; 2] = ["btree", "bedload"];
 
-/// Queries on a table `{t}`, and a part of their plan with either index. Both plans are the same throughout.
+/// Queries on a table `{t}`, and a part of their plan with either index. Both plans are the same
+/// throughout.
 const ALIKE: [(&str, &str); 26] = [
     ("SELECT * FROM {t} WHERE k = 5000", "Index Scan using {t}_k"),
     ("SELECT * FROM {t} WHERE k = 5000::int4", "Index Scan using {t}_k"),
@@ -85,7 +87,8 @@ const ALIKE: [(&str, &str); 26] = [
     ("SELECT * FROM {t} WHERE part = 300", "Seq Scan on {t}"),
 ];
 
-/// Two tables with the same rows: random keys `k`, times `at` that ascend, both indexed; loaded by thousands.
+/// Two tables with the same rows: random keys `k`, times `at` that ascend, both indexed; loaded by
+/// thousands.
 fn load(client: &mut Client) {
     // The statistics are of all rows, not of a sample.
     execute(client, "SET default_statistics_target = 1000");
@@ -131,7 +134,7 @@ fn plan_of(client: &mut Client, query: &str, method: &str) -> String {
     lines.collect()
 }
 
-/// What the planner thinks that an index scan costs: before its first row, and in all.
+/// The planner's costs of an index scan: before its first row, and in all.
 #[derive(Debug)]
 struct Cost {
     startup: f64,
@@ -169,7 +172,8 @@ const ONE_KEY: &str = "SELECT * FROM {t} WHERE k = 5000";
 const FEW_ROWS: &str = "SELECT * FROM {t} WHERE k BETWEEN 5000 AND 5005";
 const MANY_ROWS: &str = "SELECT k FROM {t} WHERE k BETWEEN 5000 AND 80000";
 
-/// A scan pays for each run that it meets; one of a single key less, as filters rule most of them out.
+/// A scan pays for each run that it meets; one of a single key less, as filters rule most of them
+/// out.
 #[test]
 fn costs_follow_the_runs_of_an_index() {
     let cluster = Cluster::start_with("bedload.shrunk = 1");

@@ -1,4 +1,4 @@
-//! What the access method refuses, and what it says then.
+//! The refusals of the access method, and their messages.
 
 use crate::cluster::Cluster;
 use crate::rows::{check, execute, number};

@@ -57,7 +57,8 @@ pub(crate) fn create_table(client: &mut Client) {
     );
 }
 
-/// Runs statements that have to succeed. Those that come together are one transaction, unless they say otherwise.
+/// Runs statements that have to succeed. Those that come together are one transaction, unless they
+/// say otherwise.
 pub(crate) fn execute(client: &mut Client, statements: &str) {
     if let Err(error) = client.batch_execute(statements) {
         panic!("{statements}: {error:?}");
@@ -118,7 +119,8 @@ fn place(row: &KeyAndId) -> (bool, Option<i64>) {
     (row.0.is_none(), row.0)
 }
 
-/// Asserts that a condition selects the same rows by table, by bitmap, and by index in both orders; returns how many.
+/// Asserts that a condition selects the same rows by table, by bitmap, and by index in both orders;
+/// returns how many.
 pub(crate) fn same_rows(client: &mut Client, table: &str, condition: &str) -> usize {
     let query = format!("SELECT k, id FROM {table} WHERE {condition}");
     let mut expected = rows_by(client, &query, By::Table);

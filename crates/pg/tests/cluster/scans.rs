@@ -1,4 +1,4 @@
-//! What scans find, against a sequential scan.
+//! Scans find what a sequential scan finds.
 
 use postgres::Client;
 
@@ -30,8 +30,8 @@ fn same_for_all_conditions(client: &mut Client, table: &str) {
     }
 }
 
-/// Inserts in order and at random, updates and deletions, in batches small and large; duplicates, nulls, and the ends
-/// of the range of values.
+/// Inserts in order and at random, updates and deletions, in batches small and large; duplicates,
+/// nulls, and the ends of the range of values.
 #[test]
 fn scans_find_what_the_table_has() {
     let cluster = Cluster::start();
@@ -129,7 +129,8 @@ fn a_cursor_moves_both_ways() {
     );
     assert!(!plan(&mut client, query).contains("Materialize"));
     let mut rng = Rng::new(3);
-    // Positions as SQL counts them: 0 before the first row, and one more than there are rows behind the last.
+    // Positions as SQL counts them: 0 before the first row, and one more than there are rows behind
+    // the last.
     let mut at = 0_i64;
     let end = i64::try_from(all.len()).expect("few") + 1;
     for _ in 0..400 {
@@ -215,7 +216,8 @@ fn a_build_sorts_more_than_memory_holds() {
     check(&mut client, "t_k2");
 }
 
-/// The planner offers an index-only scan when it needs no column, also of an index that returns none.
+/// The planner offers an index-only scan when it needs no column, also of an index that returns
+/// none.
 #[test]
 fn a_partial_index_is_counted_by_an_index_only_scan() {
     let cluster = Cluster::start();
@@ -251,7 +253,8 @@ fn a_partial_index_is_counted_by_an_index_only_scan() {
     check(&mut client, "t_k");
 }
 
-/// Index-only scans beside deletions and VACUUM: what they return is what a sequential scan returns.
+/// Index-only scans beside deletions and VACUUM: what they return is what a sequential scan
+/// returns.
 #[test]
 fn index_only_scans_return_what_the_table_has() {
     let cluster = Cluster::start();

@@ -1,11 +1,12 @@
-//! Random tables and indexes of them: columns of any type that an index keeps, in any order, and conditions on them.
+//! Random tables and indexes of them: columns of any type that an index keeps, in any order, and
+//! conditions on them.
 
 use postgres::Client;
 
 use crate::rows::{Rng, execute};
 
-/// A type of a column; the expression that makes a value of a number `n`, of which some are equal and look different; and
-/// that which makes equal values look alike.
+/// A type of a column; the expression that makes a value of a number `n`, of which some are equal
+/// and look different; and that which makes equal values look alike.
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) class: &'static str,
@@ -143,7 +144,8 @@ impl Column {
     pub(crate) fn condition(&self, client: &mut Client, rng: &mut Rng, name: &str) -> String {
         let operators = ["<", "<=", "=", ">=", ">"];
         let operator = operators[index(rng, operators.len())];
-        // The planner makes `k` of `k = true`, and PostgreSQL 15 knows that for an index condition of its own classes alone.
+        // The planner makes `k` of `k = true`, and PostgreSQL 15 knows that for an index condition
+        // of its own classes alone.
         let kinds = if self.of.name == "bool" { 4 } else { 8 };
         match rng.below(kinds) {
             0 => format!("{name} IS NULL"),
@@ -257,7 +259,8 @@ impl Schema {
         )
     }
 
-    /// Conditions on some of the columns, and an order in which the index has the rows, or the other way round.
+    /// Conditions on some of the columns, and an order in which the index has the rows, or the
+    /// other way round.
     pub(crate) fn query(&self, client: &mut Client, rng: &mut Rng) -> (String, String) {
         let mut conditions = Vec::new();
         for (name, column) in self.keys() {

@@ -1,6 +1,6 @@
-//! What small transactions, upserts and small reads cost the backend on a processor, against a B-tree in the same run,
-//! interleaved. Tiny as a test;
-//! `make pg-costs` runs it with `BEDLOAD_PG_COSTS=rows,rounds`.
+//! Measures what small transactions, upserts and small reads cost the backend on a processor,
+//! against a B-tree in the same run, interleaved. Tiny as a test; `make pg-costs` runs it with
+//! `BEDLOAD_PG_COSTS=rows,rounds`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,7 +13,8 @@ use crate::rows::{Rng, check, execute};
 
 const METHODS: [&str; 2] = ["btree", "bedload"];
 
-/// A way to measure: its name, how many operations of `rows` rows it does, and a table's preparation and work.
+/// A way to measure: its name, how many operations of `rows` rows it does, and a table's
+/// preparation and work.
 type Work = (
     &'static str,
     u64,

@@ -9,7 +9,8 @@ use crate::rows::{By, Rng, check, create_table, execute, rows_by, same_rows};
 
 #[test]
 fn a_standby_answers_while_it_replays() {
-    // The standby compares each page that it replays with the primary's, and stops where they differ.
+    // The standby compares each page that it replays with the primary's, and stops where they
+    // differ.
     let primary = Cluster::start_with("wal_consistency_checking = 'all'");
     let mut client = primary.client();
     create_table(&mut client);
@@ -73,7 +74,8 @@ fn a_standby_answers_while_it_replays() {
                     assert_eq!(bitmap, table, "{query}");
                     answered += 1;
                 }
-                // Replay has removed rows that the snapshot needs, and cancels the query: as with every index.
+                // Replay has removed rows that the snapshot needs, and cancels the query: as with
+                // every index.
                 _ => conflicts += 1,
             }
             reader.batch_execute("ROLLBACK").ok();

@@ -1,4 +1,4 @@
-//! What `bedload_stats` tells.
+//! The answers of `bedload_stats`.
 
 use postgres::Client;
 
@@ -75,7 +75,8 @@ fn monitors_may_ask_and_others_may_not() {
     assert_eq!(refused.code().map(|code| code.code()), Some("42501"));
 }
 
-/// The server's own view counts each scan once, whatever kind it is: by it people find indexes that nobody uses.
+/// The server's own view counts each scan once, whatever kind it is: by it people find indexes that
+/// nobody uses.
 #[test]
 fn the_servers_statistics_count_scans() {
     let cluster = Cluster::start();

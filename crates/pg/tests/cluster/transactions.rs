@@ -76,8 +76,8 @@ fn a_cursor_survives_that_entries_are_published() {
     check(&mut client, "t_k");
 }
 
-/// Rows of an aborted subtransaction are dead at once: their addresses become those of other rows before the
-/// transaction ends.
+/// Rows of an aborted subtransaction are dead at once: their addresses become those of other rows
+/// before the transaction ends.
 #[test]
 fn entries_of_an_aborted_subtransaction_are_dropped() {
     let cluster = Cluster::start();
@@ -248,7 +248,7 @@ fn entries_belong_to_a_file() {
     );
 }
 
-/// Of two transactions that each read what the other writes, one fails.
+/// If two transactions each read what the other writes, one fails.
 #[test]
 fn serializable_transactions_are_serializable() {
     let cluster = Cluster::start();

@@ -71,7 +71,7 @@ fn entries_are_pushed_down() {
     check(&mut client, "t_k");
 }
 
-/// What comes in order is appended, and hardly written again.
+/// Entries in order are appended, and hardly written again.
 #[test]
 fn ordered_rows_are_appended() {
     let cluster = Cluster::start();

@@ -26,7 +26,8 @@ fn failure(error: &postgres::Error) -> Failure {
     .map(ToOwned::to_owned)
 }
 
-/// Runs statements against a table with an index of either kind; asserts that they succeed, or fail, alike.
+/// Runs statements against a table with an index of either kind; asserts that they succeed, or
+/// fail, alike.
 fn alike(client: &mut Client, prepare: &str, statements: &[&str]) -> Vec<Result<(), Failure>> {
     let [btree, bedload] = ["btree", "bedload"].map(|method| {
         execute(client, "DROP TABLE IF EXISTS t");
@@ -169,7 +170,8 @@ fn finish(receiver: &Receiver<Result<(), Failure>>) -> Result<(), Failure> {
     receiver.recv_timeout(Duration::from_secs(60)).expect("it ends")
 }
 
-/// A transaction has done something to a key, another inserts it and waits, then the first one ends.
+/// A transaction has done something to a key, another inserts it and waits, then the first one
+/// ends.
 #[test]
 fn two_sessions_meet_as_over_a_btree() {
     let cluster = Cluster::start();

@@ -57,8 +57,8 @@ fn pages_are_used_again() {
     check(&mut client, "t_k");
 }
 
-/// Merges take the place of runs while a snapshot is held that is older than all of them, by several sessions, without
-/// VACUUM.
+/// Merges take the place of runs while a snapshot is held that is older than all of them, by
+/// several sessions, without VACUUM.
 #[test]
 fn a_held_snapshot_does_not_keep_pages_of_replaced_runs() {
     let cluster = Cluster::start();

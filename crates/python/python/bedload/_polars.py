@@ -35,7 +35,8 @@ def scan(table: Ranges, kind: TimeType) -> pl.LazyFrame:
     def rows(
         columns: Optional[List[str]], predicate: Optional[pl.Expr], n_rows: Optional[int], batch_size: Optional[int]
     ) -> Iterator[pl.DataFrame]:
-        # Polars counts rows before the predicate is applied, so only one of the two is left to the store.
+        # Polars counts rows before the predicate is applied, so only one of the two is left to the
+        # store.
         start, stop = _ANY
         if predicate is not None and n_rows is None:
             start, stop = bounds(predicate, table.time, kind)
@@ -47,7 +48,7 @@ def scan(table: Ranges, kind: TimeType) -> pl.LazyFrame:
 
 
 def bounds(predicate: pl.Expr, column: str, kind: TimeType) -> Bounds:
-    """Ticks outside of which no row meets the predicate. What is not understood bounds nothing."""
+    """Ticks outside of which no row meets the predicate. Terms that are not understood bound nothing."""
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
     except (pl.exceptions.ComputeError, ValueError):

@@ -20,15 +20,18 @@ class Sortedness:
 
     #: Values in the array.
     rows: int
-    #: Rows less the length of a longest non-decreasing subsequence: the fewest whose removal leaves the rest in order.
+    #: Rows less the length of a longest non-decreasing subsequence: the fewest whose removal leaves
+    #: the rest in order.
     k: int
-    #: The largest distance, in rows, between a row's place of arrival and its place in the stable sorted order.
+    #: The largest distance, in rows, between a row's place of arrival and its place in the stable
+    #: sorted order.
     l: int  # noqa: E741
     #: Rows below the largest value before them.
     late: int
     #: Rows below the one just before them.
     inversions: int
-    #: For each row, in order of arrival, by how many rows its sorted place is further back (``int64``).
+    #: For each row, in order of arrival, by how many rows its sorted place is further back
+    #: (``int64``).
     displacement: np.ndarray = field(repr=False, compare=False)
 
     @property

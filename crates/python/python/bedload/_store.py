@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Path = Union[str, "os.PathLike[str]"]
 
-#: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]``, all of which rows must meet.
+#: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]``, all of which rows must
+#: meet.
 Where = Union[Mapping[str, Any], Iterable[Tuple[str, str, Any]]]
 
 
@@ -135,7 +136,7 @@ class Table:
 
     @property
     def interval(self) -> Optional[int]:
-        """Of a sparse table, ticks between two rows."""
+        """Ticks between two rows of a sparse table."""
         grid = self._native.grid()
         return None if grid is None else grid[0]
 
@@ -406,7 +407,7 @@ class Database:
         return told
 
     def metrics(self) -> Dict[str, float]:
-        """What the store has done since it was opened, and the memory that it uses.
+        """Counts since the store was opened, and the memory that it uses.
 
         Counts: ``commits``, ``rows``, ``log_bytes``, ``log_syncs``, ``flushes``,
         ``page_bytes_written``, ``page_reads``, ``block_reads``, ``block_writes``,
@@ -453,7 +454,7 @@ def open(
     thread that flushes.
 
     With ``read_only=True`` the store is opened for reading, also beside a process that writes to it, and a call that
-    writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Of the other options
+    writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Among the other options
     only ``cache_bytes`` counts then."""
     seconds = group_every.total_seconds()
     return Database(

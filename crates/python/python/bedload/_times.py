@@ -12,8 +12,9 @@ import numpy as np
 from . import _native
 from ._errors import SchemaError
 
-#: Anything that names a point in time; an ``int`` counts ticks of the table's unit since 1970, and text is what the
-#: command takes: ``2013``, ``2013-02-08T17:30``, ``2013-02-08T17:30Z``, ``-1h``, ``@1700000000``.
+#: Anything that names a point in time; an ``int`` counts ticks of the table's unit since 1970, and
+#: text is what the command takes: ``2013``, ``2013-02-08T17:30``, ``2013-02-08T17:30Z``, ``-1h``,
+#: ``@1700000000``.
 Time = Union[dt.datetime, dt.date, np.datetime64, str, int, np.integer]
 
 #: Anything that names a length of time; an ``int`` counts ticks of the table's unit.

@@ -1,9 +1,10 @@
-//! The only way to the disk. Everything above opens, reads, writes and syncs through [`Disk`], so that a test can
-//! put a disk there that fails, tears and forgets.
+//! The only way to the disk. Everything above opens, reads, writes and syncs through [`Disk`], so
+//! that a test can put a disk there that fails, tears and forgets.
 //!
-//! What the store relies on, and nothing more: bytes written are there after a crash only if [`DiskFile::sync`]
-//! returned since; a file's name, after [`Disk::sync_dir`] of its directory; an aligned sector of 512 bytes is
-//! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
+//! The store relies on this, and nothing more: bytes written are there after a crash only if
+//! [`DiskFile::sync`] returned since; a file's name, after [`Disk::sync_dir`] of its directory; an
+//! aligned sector of 512 bytes is written whole or not at all; after a failed sync nothing is known
+//! about what was written since the last one.
 
 mod os;
 mod reading;
@@ -19,8 +20,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 pub(crate) use reading::{ReadingDisk, sync_to_read};
 
-/// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
-/// thousand.
+/// The blocks of which [`DiskFile::write_durably`] writes whole ones; small under test, where files
+/// are kept in memory by the thousand.
 pub(crate) const BLOCK_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
 
 /// Which file stands behind a name or a handle, whatever it is called.
@@ -30,8 +31,8 @@ pub(crate) struct FileId {
     pub(crate) inode: u64,
 }
 
-/// Why something that stands where a file or directory of a store is expected is not opened. The source of an
-/// [`io::Error`].
+/// Why something that stands where a file or directory of a store is expected is not opened. The
+/// source of an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Irregular {
     /// The kind of file: a noun with its article.
@@ -52,14 +53,15 @@ impl From<Irregular> for io::Error {
     }
 }
 
-/// A file system, as far as a store needs one. Nothing is reached through a link: a store may come from anywhere, and
-/// must not lead its reader to files elsewhere.
+/// A file system, as far as a store needs one. Nothing is reached through a link: a store may come
+/// from anywhere, and must not lead its reader to files elsewhere.
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Creates a directory; its parent exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Creates a file that does not exist yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Opens a file for reading and writing. Fails with [`Irregular`] if it is a link, or no regular file.
+    /// Opens a file for reading and writing. Fails with [`Irregular`] if it is a link, or no
+    /// regular file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// As [`open`](Self::open), for reading alone: the file need not be writable.
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -77,18 +79,18 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn remove_dir(&self, path: &Path) -> io::Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Takes the exclusive lock that `path` stands for, creating the file if need be, until the value is dropped.
-    /// `Err(WouldBlock)` if somebody has it.
+    /// Takes the exclusive lock that `path` stands for, creating the file if need be, until the
+    /// value is dropped. `Err(WouldBlock)` if somebody has it.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>>;
-    /// Takes the exclusive lock on a file that is there, until the value is dropped. `Err(WouldBlock)` if somebody has
-    /// it.
+    /// Takes the exclusive lock on a file that is there, until the value is dropped.
+    /// `Err(WouldBlock)` if somebody has it.
     fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
-    /// As [`lock_file`](Self::lock_file), shared: any number may hold it, but nobody exclusively. The file need not be
-    /// writable.
+    /// As [`lock_file`](Self::lock_file), shared: any number may hold it, but nobody exclusively.
+    /// The file need not be writable.
     fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
-    /// Creates a file that does not exist yet and locks it until the value is dropped, which removes the file. A process
-    /// that dies leaves the file, and no lock. `Err(AlreadyExists)` if the file exists, `Err(WouldBlock)` if another
-    /// process took it for one that was left.
+    /// Creates a file that does not exist yet and locks it until the value is dropped, which
+    /// removes the file. A process that dies leaves the file, and no lock. `Err(AlreadyExists)` if
+    /// the file exists, `Err(WouldBlock)` if another process took it for one that was left.
     fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
     /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. One that is not is removed, as
     /// far as the directory lets it.
@@ -101,13 +103,15 @@ pub(crate) trait Disk: Debug + Send + Sync {
 pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Fills `buffer` from `offset` on; an `UnexpectedEof` if the file ends before.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
-    /// Says that some bytes are going to be read soon. Nothing happens where the system cannot fetch them ahead.
+    /// Says that some bytes are going to be read soon. Nothing happens where the system cannot
+    /// fetch them ahead.
     fn read_ahead(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Makes sure that `len` bytes from the start have space on the disk. Bytes that are new read as zero.
+    /// Makes sure that `len` bytes from the start have space on the disk. Bytes that are new read
+    /// as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Cuts the file off after `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
@@ -115,33 +119,37 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn len(&self) -> io::Result<u64>;
     /// Which file it is.
     fn identity(&self) -> io::Result<FileId>;
-    /// The first stretch of bytes from `offset` on that may be other than zero; none if there is none. Everything
-    /// before it reads as zero and need not be read. Files may be far longer than what is in them.
+    /// The first stretch of bytes from `offset` on that may be other than zero; none if there is
+    /// none. Everything before it reads as zero and need not be read. Files may be far longer than
+    /// what is in them.
     fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         let len = self.len()?;
         Ok((offset < len).then_some(offset..len))
     }
-    /// Gives the space of some bytes back, which read as zero from then on; `Ok(false)` if the file system cannot, and
-    /// nothing happened.
+    /// Gives the space of some bytes back, which read as zero from then on; `Ok(false)` if the file
+    /// system cannot, and nothing happened.
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool>;
     /// Bytes that the file takes on the disk: less than its length if it has holes.
     fn disk_bytes(&self) -> io::Result<u64>;
-    /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync) waits for less. It
-    /// promises nothing.
+    /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync)
+    /// waits for less. It promises nothing.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
-    /// As [`write_at`](Self::write_at), past the system's cache where address, offset and length are multiples of
-    /// [`DIRECT_ALIGNMENT`] and the file system can: nothing is copied, and the disk is waited for. It promises nothing more.
+    /// As [`write_at`](Self::write_at), past the system's cache where address, offset and length
+    /// are multiples of [`DIRECT_ALIGNMENT`] and the file system can: nothing is copied, and the
+    /// disk is waited for. It promises nothing more.
     fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)
     }
-    /// Writes bytes that are durable on return, and with them the length that the file was given. What else was written
-    /// and not synced may be lost still. `offset` and the number of bytes are multiples of [`BLOCK_BYTES`].
+    /// Writes bytes that are durable on return, and with them the length that the file was given.
+    /// Other bytes that were written and not synced may be lost still. `offset` and the number of
+    /// bytes are multiples of [`BLOCK_BYTES`].
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)?;
         self.sync()
     }
-    /// Writes zeros where durable writes are to go soon, which take less time where something was written before. It
-    /// promises nothing more than [`write_at`](Self::write_at) does. `offset` and `len` are multiples of [`BLOCK_BYTES`].
+    /// Writes zeros where durable writes are to go soon, which take less time where something was
+    /// written before. It promises nothing more than [`write_at`](Self::write_at) does. `offset`
+    /// and `len` are multiples of [`BLOCK_BYTES`].
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
         self.write_at(offset, &vec![0; len])
     }

@@ -7,7 +7,6 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -20,10 +19,12 @@ use super::{Disk, DiskFile, DiskLock, FileId, Irregular};
 #[derive(Debug)]
 pub(crate) struct OsDisk;
 
-/// A lock file has a line of some thirty bytes; what is longer is something else, and is not written over.
+/// A lock file has a line of some thirty bytes; what is longer is something else, and is not
+/// written over.
 const LOCK_BYTES_MAX: u64 = 128;
 
-/// Opens a regular file that is there, and never what a link points at: a store may come from somebody else.
+/// Opens a regular file that is there, and never what a link points at: a store may come from
+/// somebody else.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without blocking: opening a pipe would wait for its other end.
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -68,12 +69,14 @@ fn lock_exclusively(file: &File) -> io::Result<()> {
 /// The longest memory that is kept for durable writes of a file.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
+/// Addresses, offsets and lengths of direct reads and writes are multiples of this, on the disks of
+/// today.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 
 #[cfg(feature = "file-pages")]
 impl OsDisk {
-    /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
+    /// Creates a file that is read and written past the system's cache. Offsets and lengths must be
+    /// multiples of 4,096.
     pub(crate) fn create_direct(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
@@ -227,14 +230,14 @@ impl Disk for OsDisk {
                 .into());
             }
             lock_exclusively(&file)?;
-            // Its last holder may have removed it between the two calls: the lock of a file without a name keeps nobody
-            // away.
+            // Its last holder may have removed it between the two calls: the lock of a file without
+            // a name keeps nobody away.
             if self.identity(path)? != Some(id_of(&found)) {
                 continue;
             }
-            // The text only informs the next opener, and a full disk must not keep anybody from opening a store; the
-            // lock itself is the kernel's and goes with the process. A file that has another name, too, is perhaps
-            // somebody else's.
+            // The text only informs the next opener, and a full disk must not keep anybody from
+            // opening a store; the lock itself is the kernel's and goes with the process. A file
+            // that has another name, too, is perhaps somebody else's.
             if found.nlink() > 1 {
                 tracing::warn!(path = %path.display(), "the lock file has several names, and is not written to");
             } else if let Err(error) = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes())) {
@@ -310,8 +313,8 @@ struct OsFile {
     direct: OnceLock<Option<File>>,
 }
 
-/// The same file, to be written past the system's cache, each write durable on return if so wished; none where the system or
-/// the file system does not have such files.
+/// The same file, to be written past the system's cache, each write durable on return if so wished;
+/// none where the system or the file system does not have such files.
 #[cfg(target_os = "linux")]
 fn open_direct(file: &File, is_durable: bool) -> Option<File> {
     use std::os::fd::AsRawFd;
@@ -393,7 +396,9 @@ impl DiskFile for OsFile {
         self.file.read_exact_at(buffer, offset)
     }
 
+    #[cfg(target_os = "linux")]
     fn read_ahead(&self, offset: u64, len: u64) {
+        use std::num::NonZeroU64;
         let advice = rustix::fs::Advice::WillNeed;
         if let Err(error) = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), advice) {
             tracing::debug!(%error, "the system does not read ahead");
@@ -429,7 +434,8 @@ impl DiskFile for OsFile {
     }
 
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
-        // Past the system's cache, too: what a durable write finds there has to go to the disk before it.
+        // Past the system's cache, too: what a durable write finds there has to go to the disk
+        // before it.
         let zeros = |durable: &DurableFile| with_aligned(len, |zeros| durable.write(offset, zeros));
         let written = self.durably_past_cache(zeros);
         if let Some(written) = written {
@@ -447,6 +453,12 @@ impl DiskFile for OsFile {
         }
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn punch(&self, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    #[cfg(target_os = "linux")]
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
         use rustix::fs::FallocateFlags;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -495,8 +507,9 @@ impl DiskFile for OsFile {
         let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
             return;
         };
-        // SAFETY: the call takes numbers alone, and the descriptor is open as long as `self` is. Its answer does not
-        // matter: what could not be written is reported by the sync that follows.
+        // SAFETY: the call takes numbers alone, and the descriptor is open as long as `self` is.
+        // Its answer does not matter: what could not be written is reported by the sync that
+        // follows.
         unsafe {
             libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
         }

@@ -16,8 +16,8 @@ impl ReadingDisk {
     }
 }
 
-/// Makes what was read from a file durable, as its writer may not have done so yet. Where the system refuses that, as on a
-/// read-only medium, there is no writer.
+/// Makes what was read from a file durable, as its writer may not have done so yet. Where the
+/// system refuses that, as on a read-only medium, there is no writer.
 pub(crate) fn sync_to_read(file: &dyn DiskFile) -> io::Result<()> {
     match file.sync() {
         Err(error)

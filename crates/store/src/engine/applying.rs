@@ -20,7 +20,8 @@ pub(super) struct Applying<'a> {
 }
 
 impl Applying<'_> {
-    /// Adds what a record, or a part of a group, says to the generation. It ends at position `end` of the log.
+    /// Adds what a record, or a part of a group, says to the generation. It ends at position `end`
+    /// of the log.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Backup: one state of a store as a store of its own, while the first is being written to.
 //!
-//! The state is that of a checkpoint, whose view is held meanwhile: nothing that it names is written over or given back.
-//! The copy gets its data file last and under another name (as a store that is created): until it is whole, there is no
-//! store.
+//! The state is that of a checkpoint, whose view is held meanwhile: nothing that it names is
+//! written over or given back. The copy gets its data file last and under another name (as a store
+//! that is created): until it is whole, there is no store.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -30,7 +30,8 @@ pub struct Appended {
     pub moved: u64,
     /// Rows of a sparse table whose place a later row of the same batch took.
     pub collided: u64,
-    /// Rows whose place another row of the same key took, in a table with a key: rows of the table, and of the batch.
+    /// Rows whose place another row of the same key took, in a table with a key: rows of the table,
+    /// and of the batch.
     pub replaced: u64,
 }
 
@@ -56,11 +57,12 @@ impl Begun {
     }
 }
 
-/// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the sooner segments of the
-/// log end, the sooner they are written over.
+/// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the
+/// sooner segments of the log end, the sooner they are written over.
 const BLOCKS_FLUSHED: usize = 6 << 20;
 
-/// Deletions at which a flush begins: each state of them that a reader wants is made of all those before it.
+/// Deletions at which a flush begins: each state of them that a reader wants is made of all those
+/// before it.
 const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
 
 /// The longest memory of a record that is kept for the next one.
@@ -83,8 +85,8 @@ impl Engine {
         Ok(begun.appended)
     }
 
-    /// Appends the rows of a batch to the log and the head. They are durable and visible once the commit is
-    /// [finished](Self::finish), or a later one.
+    /// Appends the rows of a batch to the log and the head. They are durable and visible once the
+    /// commit is [finished](Self::finish), or a later one.
     pub(crate) fn begin_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Begun> {
         let _span =
             tracing::trace_span!("append", table = &*table.entry.name, rows = batch.num_rows()).entered();
@@ -170,11 +172,12 @@ impl Engine {
         }
     }
 
-    /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it in one checkpoint, which
-    /// makes it durable and visible as a whole. The log has nothing of it. Returns the first sequence number.
+    /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it
+    /// in one checkpoint, which makes it durable and visible as a whole. The log has nothing of it.
+    /// Returns the first sequence number.
     ///
-    /// Its rows come after everything that is sealed for that checkpoint, and before everything that others commit
-    /// meanwhile: their numbers are left out between the two.
+    /// Its rows come after everything that is sealed for that checkpoint, and before everything
+    /// that others commit meanwhile: their numbers are left out between the two.
     fn append_long(&self, table: &StoredTable, batch: &RecordBatch) -> Result<u64> {
         let (rows, schema) = (batch.num_rows(), &table.entry.schema);
         let row_bytes = SortedRows::bytes_of(schema, batch).div_ceil(rows.max(1)).max(1);
@@ -200,7 +203,8 @@ impl Engine {
         Ok(first)
     }
 
-    /// Appends a batch for a sparse table as blocks, if it fills any; returns the first sequence number.
+    /// Appends a batch for a sparse table as blocks, if it fills any; returns the first sequence
+    /// number.
     fn append_blocks(
         &self,
         table: &StoredTable,
@@ -335,8 +339,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins a flush early, slows down while it is under way, and waits for it once the memory for rows is full. So many
-    /// bytes are about to be committed.
+    /// Begins a flush early, slows down while it is under way, and waits for it once the memory for
+    /// rows is full. So many bytes are about to be committed.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = {
             let view = self.view();

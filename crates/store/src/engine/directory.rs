@@ -24,8 +24,8 @@ pub(super) fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>
     }
 }
 
-/// Fails if one of the directories within a store is a link, or no directory. One that is missing, or cannot be read, is
-/// told by who needs it.
+/// Fails if one of the directories within a store is a link, or no directory. One that is missing,
+/// or cannot be read, is told by who needs it.
 pub(super) fn check_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let check = |dir: &Path| match disk
         .check_dir(dir)
@@ -94,8 +94,8 @@ pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {
     Ok(store_id)
 }
 
-/// Creates the data file of a new store under another name than its own, and locks it: it gets its name last, when it is
-/// whole, for with it there is a store.
+/// Creates the data file of a new store under another name than its own, and locks it: it gets its
+/// name last, when it is whole, for with it there is a store.
 pub(super) fn begin_data_file(
     disk: &dyn Disk,
     dir: &Path,

@@ -19,7 +19,8 @@ impl Engine {
             self.check_writable()?;
             let table = self.view().catalogue.named(name)?.clone();
             self.seal(true)?;
-            // Snapshots read on what is flushed. If that cannot be done, the table goes without its newest rows.
+            // Snapshots read on what is flushed. If that cannot be done, the table goes without its
+            // newest rows.
             let dropped = self.flush_dropping(&table, None);
             match dropped {
                 Err(error) if is_damage(&error) => self.flush_dropping(&table, Some(table.entry.id))?,
@@ -67,8 +68,9 @@ fn sound_tree(pages: &WorkingPages, table: &StoredTable) -> Result<Option<Vec<Pa
     }
 }
 
-/// Retires the pages of a damaged tree: all that no other table has. If another one is damaged, too, only those that name
-/// their tree, or are reached; what is left goes when the other one is dropped.
+/// Retires the pages of a damaged tree: all that no other table has. If another one is damaged,
+/// too, only those that name their tree, or are reached; what is left goes when the other one is
+/// dropped.
 fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &StoredTable) -> Result<()> {
     let mut others: HashSet<PageId> = HashSet::new();
     let mut is_known = true;

@@ -1,4 +1,5 @@
-//! Flushes: sealed generations merged into the tables' trees, and the checkpoint that makes them durable there.
+//! Flushes: sealed generations merged into the tables' trees, and the checkpoint that makes them
+//! durable there.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,14 +118,14 @@ impl Engine {
         );
     }
 
-    /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
-    /// happens only if it `must`.
+    /// Begins a new active generation, and a new segment of the log. With nothing committed since
+    /// the last one, that happens only if it `must`.
     pub(super) fn seal(&self, must: bool) -> Result<()> {
         self.seal_before(must, 0).map(drop)
     }
 
-    /// As [`seal`](Self::seal); leaves out so many sequence numbers between what is sealed and what comes after it, and
-    /// returns the first of them.
+    /// As [`seal`](Self::seal); leaves out so many sequence numbers between what is sealed and what
+    /// comes after it, and returns the first of them.
     pub(super) fn seal_before(&self, must: bool, numbers: u64) -> Result<u64> {
         self.seal_as(Seal {
             must,
@@ -163,8 +164,9 @@ impl Engine {
         Ok(first)
     }
 
-    /// Flushes the sealed generations but for what they have of the table `without`, changes the catalogue with `change`,
-    /// makes a checkpoint and publishes it. The caller holds the flush lock.
+    /// Flushes the sealed generations but for what they have of the table `without`, changes the
+    /// catalogue with `change`, makes a checkpoint and publishes it. The caller holds the flush
+    /// lock.
     pub(super) fn flush_sealed(
         &self,
         without: Option<TableId>,
@@ -245,7 +247,8 @@ struct Seal {
 /// Bytes that the name of a table may have.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Fails unless a name can be shown on one line, as it is: it may come from anywhere, and goes to terminals and logs.
+/// Fails unless a name can be shown on one line, as it is: it may come from anywhere, and goes to
+/// terminals and logs.
 fn check_name(name: &str) -> Result<()> {
     let reason = if name.is_empty() {
         "a table needs a name".into()
@@ -262,14 +265,16 @@ fn check_name(name: &str) -> Result<()> {
     Err(Error::schema(reason))
 }
 
-/// Whether a character stands for itself: no control, no end of a line, nothing that changes the direction of what follows.
+/// Whether a character stands for itself: no control, no end of a line, nothing that changes the
+/// direction of what follows.
 fn is_printable(character: char) -> bool {
     let is_control = character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}');
     let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !is_control && !is_direction
 }
 
-/// Applies the rows and deletions of a sealed generation to the trees, but for those of the table `without`.
+/// Applies the rows and deletions of a sealed generation to the trees, but for those of the table
+/// `without`.
 pub(super) fn flush_generation(
     storage: Storage<'_>,
     catalogue: &mut Catalogue,

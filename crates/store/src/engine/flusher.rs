@@ -1,4 +1,5 @@
-//! The background thread: flushes when asked to, and syncs the log of a store that commits without waiting for it.
+//! The background thread: flushes when asked to, and syncs the log of a store that commits without
+//! waiting for it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -39,7 +40,8 @@ impl Flusher {
 impl Drop for Flusher {
     fn drop(&mut self) {
         if self.engine.is_inherited() {
-            // The thread is one of another process; here there is nothing to be joined, nor to be detached.
+            // The thread is one of another process; here there is nothing to be joined, nor to be
+            // detached.
             std::mem::forget(self.thread.take());
             return;
         }

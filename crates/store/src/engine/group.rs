@@ -42,7 +42,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The batch does not have the columns of the table; the commit would have more rows than the memory for them takes.
+    /// The batch does not have the columns of the table; the commit would have more rows than the
+    /// memory for them takes.
     pub(crate) fn group_append(
         &self,
         group: &mut Group,

@@ -1,16 +1,21 @@
-//! Holding back the newest rows when a generation is sealed, so that a little lateness never reaches a tree.
+//! Holding back the newest rows when a generation is sealed, so that a little lateness never
+//! reaches a tree.
 //!
-//! A row that is late by some time overtakes no row that is older than that. So rows that are not older than rows of the
-//! table were late by lately are not flushed with the others: they move to the next generation, and what is flushed lies
-//! below everything that is still to come. Without that, a handful of late rows would send the last leaf of the tree
-//! through a merge after a few flushes.
+//! A row that is late by some time overtakes no row that is older than that. So rows that are not
+//! older than rows of the table were late by lately are not flushed with the others: they move to
+//! the next generation, and what is flushed lies below everything that is still to come. Without
+//! that, a handful of late rows would send the last leaf of the tree through a merge after a few
+//! flushes.
 //!
 //! Rules:
-//! 1. Rows keep their sequence numbers: whoever holds a mark, a snapshot or a cursor sees them at the same place.
-//! 2. Their generation begins at a new segment of the log, and one record at its beginning has them all again. It counts
-//!    only for a reader that begins there: the checkpoint that names this beginning has all other rows in pages. One that begins
-//!    earlier has read the rows themselves, and makes no checkpoint just before that record.
-//! 3. They are taken out of the sealed generation and put into the next one with one change of the view.
+//! 1. Rows keep their sequence numbers: whoever holds a mark, a snapshot or a cursor sees them at
+//!    the same place.
+//! 2. Their generation begins at a new segment of the log, and one record at its beginning has them
+//!    all again. It counts only for a reader that begins there: the checkpoint that names this
+//!    beginning has all other rows in pages. One that begins earlier has read the rows themselves,
+//!    and makes no checkpoint just before that record.
+//! 3. They are taken out of the sealed generation and put into the next one with one change of the
+//!    view.
 //! 4. All rows of one time are held back or none, and only for a head without deletions.
 
 use std::sync::Arc;
@@ -32,8 +37,9 @@ struct Held {
 }
 
 impl Engine {
-    /// Moves the newest rows of the tables of a generation that is sealed to the next one, whose segment of the log has
-    /// begun; returns the generation as it is to be flushed. The caller holds the commit lock and publishes both.
+    /// Moves the newest rows of the tables of a generation that is sealed to the next one, whose
+    /// segment of the log has begun; returns the generation as it is to be flushed. The caller
+    /// holds the commit lock and publishes both.
     pub(super) fn hold_back(&self, view: &View, next: &Generation) -> Result<Arc<Generation>> {
         let sealed = view.active();
         let mut parts = Vec::new();

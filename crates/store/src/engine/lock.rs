@@ -6,16 +6,16 @@ use super::names::{DATA_FILE, LOCK_FILE};
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 
-/// The lock of a store: of its lock file, and of its data file once there is one. The data file is what tells two stores
-/// apart; a lock file can be removed while it is held.
+/// The lock of a store: of its lock file, and of its data file once there is one. The data file is
+/// what tells two stores apart; a lock file can be removed while it is held.
 #[derive(Debug, Default)]
 pub(super) struct StoreLock {
     file: Option<Box<dyn DiskLock>>,
     data: Option<Box<dyn DiskLock>>,
 }
 
-/// Takes the lock of the store in `dir`, which is held until the value is dropped. Nothing is written before it is known
-/// that nobody has the data file.
+/// Takes the lock of the store in `dir`, which is held until the value is dropped. Nothing is
+/// written before it is known that nobody has the data file.
 pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
     let path = dir.join(LOCK_FILE);
     let data = dir.join(DATA_FILE);
@@ -51,7 +51,8 @@ impl StoreLock {
         })
     }
 
-    /// Locks the data file, if it is not locked yet: `path` is its name, which it may get another one instead of.
+    /// Locks the data file, if it is not locked yet: `path` is its name, which it may get another
+    /// one instead of.
     pub(super) fn add_data(&mut self, disk: &dyn Disk, dir: &Path, path: &Path) -> Result<()> {
         if self.data.is_none() {
             self.data = Some(lock_file(disk, dir, path)?);
@@ -64,7 +65,8 @@ impl StoreLock {
         self.data = None;
     }
 
-    /// Lets go. A process that inherited the lock shares it with the one that took it, which keeps it.
+    /// Lets go. A process that inherited the lock shares it with the one that took it, which keeps
+    /// it.
     pub(super) fn release(&mut self) {
         self.data = None;
         self.file = None;
@@ -99,7 +101,8 @@ fn encode(pid: u32) -> String {
     format!("{text} crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()))
 }
 
-/// The process that the text of a lock file names; none if the text is damaged, or is being written.
+/// The process that the text of a lock file names; none if the text is damaged, or is being
+/// written.
 pub(crate) fn decode(text: &str) -> Option<u32> {
     let pid = text.strip_prefix("process ")?.split(' ').next()?.parse().ok()?;
     (encode(pid) == text).then_some(pid)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::state::Engine;
 
-/// What a store has done since it was opened, and the memory that it uses. Counts only rise, so a monitor takes the
-/// difference between two of them.
+/// Counts of a store since it was opened, and the memory that it uses. Counts only rise, so a
+/// monitor takes the difference between two of them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -17,8 +17,8 @@ use super::state::Engine;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `examples/prometheus.rs` prints them as text for Prometheus. How far from sorted the rows of a table arrive is in
-/// [`TableInfo::order`](crate::TableInfo::order).
+/// `examples/prometheus.rs` prints them as text for Prometheus. How far from sorted the rows of a
+/// table arrive is in [`TableInfo::order`](crate::TableInfo::order).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -26,7 +26,8 @@ pub struct Metrics {
     pub commits: u64,
     /// Rows that were appended.
     pub rows: u64,
-    /// Time for which commits waited because a flush was under way or the memory for rows was full, of all threads together.
+    /// Time for which commits waited because a flush was under way or the memory for rows was full,
+    /// of all threads together.
     pub commit_waits: Duration,
     /// Bytes of log records.
     pub log_bytes: u64,
@@ -40,7 +41,8 @@ pub struct Metrics {
     pub flush_longest: Duration,
     /// Bytes of memory for rows that are not in pages.
     pub head_bytes: u64,
-    /// Bytes of pages written to the data file. Divided by the bytes of rows: the write amplification.
+    /// Bytes of pages written to the data file. Divided by the bytes of rows: the write
+    /// amplification.
     pub page_bytes_written: u64,
     /// Pages of the data file read from the disk.
     pub page_reads: u64,

@@ -25,8 +25,8 @@ use crate::table::View;
 use crate::wal::{Log, Record};
 
 impl Engine {
-    /// Opens the store in `dir`, creating it if it is not there and the options say so. A creation that fails leaves
-    /// nothing, as far as the disk lets it.
+    /// Opens the store in `dir`, creating it if it is not there and the options say so. A creation
+    /// that fails leaves nothing, as far as the disk lets it.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
         let found = entries(&*disk, dir)?;
         let missing = |reason: &str| Error::NotAStore {
@@ -36,8 +36,10 @@ impl Engine {
         let has_data = |entries: &[PathBuf]| entries.contains(&dir.join(DATA_FILE));
         match &found {
             Some(entries) if has_data(entries) => {}
+            None if !options.create => return Err(missing("it does not exist")),
             _ if !options.create => return Err(missing("there is no data file in it")),
-            // A creation that was cut short leaves a lock and an empty log behind, and is begun again.
+            // A creation that was cut short leaves a lock and an empty log behind, and is begun
+            // again.
             Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {
                 return Err(missing("the directory holds other files"));
             }
@@ -132,7 +134,8 @@ struct Begun {
 }
 
 impl Begun {
-    /// Recovers what is in the files, and begins the log. On a full disk a store that was there before can still be read.
+    /// Recovers what is in the files, and begins the log. On a full disk a store that was there
+    /// before can still be read.
     fn of_files(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -145,7 +148,8 @@ impl Begun {
         let (store_id, log_end, log_dir) = (recovered.store_id, recovered.log_end, dir.join(LOG_DIR));
         let begin = || Log::begin(disk.clone(), log_dir.clone(), store_id, log_end).map(Some);
         let begun = match recovered.left {
-            // Rows that could not be flushed keep their place in the log, behind which nothing can be written.
+            // Rows that could not be flushed keep their place in the log, behind which nothing can
+            // be written.
             Some(_) => Ok(None),
             None => match begin() {
                 Err(Error::NoSpace { .. }) if reserve.give_back() => begin(),
@@ -176,9 +180,10 @@ impl Begun {
 }
 
 impl Drop for Engine {
-    /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
-    /// later, it is not taken for one that was being written. Free space of pages goes back to the file system, and so does
-    /// space that was claimed ahead for blocks and for the log.
+    /// Leaves a last record behind those that are durable, which vouches for them: should one of
+    /// them be damaged later, it is not taken for one that was being written. Free space of pages
+    /// goes back to the file system, and so does space that was claimed ahead for blocks and for
+    /// the log.
     fn drop(&mut self) {
         // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {

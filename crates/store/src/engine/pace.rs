@@ -1,9 +1,10 @@
 //! Slowing writers gently while a flush is behind, so that none of them waits for a whole flush.
 //!
-//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster, some of them must wait:
-//! each for a little while, rather than one until the flush is done. From a quarter of the memory on each commit waits in
-//! proportion to its bytes and to how full the memory is, by the time that the slowest of the last flushes took for a byte. At full memory
-//! writers would take four times as long as the flush, so they settle before it.
+//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster,
+//! some of them must wait: each for a little while, rather than one until the flush is done. From a
+//! quarter of the memory on each commit waits in proportion to its bytes and to how full the memory
+//! is, by the time that the slowest of the last flushes took for a byte. At full memory writers
+//! would take four times as long as the flush, so they settle before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ impl Pace {
             return;
         }
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / mib;
-        // Flushes that push down take several times as long as others, and it is those that writers would wait for.
+        // Flushes that push down take several times as long as others, and it is those that writers
+        // would wait for.
         let known = self.flush_nanos.load(Ordering::Relaxed);
         let smoothed = nanos.max(known - known / 8 + nanos / 8);
         self.flush_nanos.store(smoothed, Ordering::Relaxed);
@@ -54,7 +56,8 @@ impl Pace {
         flush.mul_f64((slowness * mib).min(1e6)).min(LONGEST)
     }
 
-    /// Waits as long as a commit of so many bytes is to wait while a flush is under way; returns how long.
+    /// Waits as long as a commit of so many bytes is to wait while a flush is under way; returns
+    /// how long.
     pub(super) fn wait(&self, bytes: usize, full: f64) -> Duration {
         let delay = self.delay(bytes, full);
         if delay.is_zero() {

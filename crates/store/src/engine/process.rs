@@ -1,5 +1,6 @@
-//! The process that opened a store. One that inherits the store through `fork` shares its files, and knows nothing of
-//! what the other does with them: it may neither write, nor end what threads of the other began.
+//! The process that opened a store. One that inherits the store through `fork` shares its files,
+//! and knows nothing of what the other does with them: it may neither write, nor end what threads
+//! of the other began.
 
 use std::path::Path;
 

@@ -1,22 +1,26 @@
 //! A store that is open for reading, beside a process that may be writing to it.
 //!
-//! A reader has the pages of a checkpoint and, in one generation, what the log has after it. It moves on when it is told to:
-//! along the log, or to a newer checkpoint, from which the log is read again.
+//! A reader has the pages of a checkpoint and, in one generation, what the log has after it. It
+//! moves on when it is told to: along the log, or to a newer checkpoint, from which the log is read
+//! again.
 //!
 //! Invariants:
-//! 1. Nothing of the store's files is changed: every call goes through a [`ReadingDisk`], which refuses what writes. Only
-//!    registrations go past it, to their own folder.
-//! 2. Pages and blocks of a checkpoint are read only while it is held: by a registration ([`Readers`], rule 1), or by a
-//!    shared lock on the data file that keeps every writer away. A version of the pages lets go when it is dropped, so a
-//!    snapshot holds its checkpoint while the store moves on.
-//! 3. The log is not held. A position of it that cannot be read any more is one of before a newer checkpoint; whoever meets
-//!    an error there looks at the superblock, and begins again if it has changed.
-//! 4. Blocks that the log names count only if they were born at the checkpoint that is held, or before it: others may be
-//!    gone at any time. They are seen with the next checkpoint, which is on the disk already.
-//! 5. A record's rows become visible all at once, once all of the record is applied. View and `visible` are published
-//!    together, under the view's lock.
-//! 6. What is shown is durable, whatever its writer waited for: the checkpoint, and what was read of the log with the blocks
-//!    that it names, are synced before they are published.
+//! 1. Nothing of the store's files is changed: every call goes through a [`ReadingDisk`], which
+//!    refuses what writes. Only registrations go past it, to their own folder.
+//! 2. Pages and blocks of a checkpoint are read only while it is held: by a registration
+//!    ([`Readers`], rule 1), or by a shared lock on the data file that keeps every writer away. A
+//!    version of the pages lets go when it is dropped, so a snapshot holds its checkpoint while the
+//!    store moves on.
+//! 3. The log is not held. A position of it that cannot be read any more is one of before a newer
+//!    checkpoint; whoever meets an error there looks at the superblock, and begins again if it has
+//!    changed.
+//! 4. Blocks that the log names count only if they were born at the checkpoint that is held, or
+//!    before it: others may be gone at any time. They are seen with the next checkpoint, which is
+//!    on the disk already.
+//! 5. A record's rows become visible all at once, once all of the record is applied. View and
+//!    `visible` are published together, under the view's lock.
+//! 6. What is shown is durable, whatever its writer waited for: the checkpoint, and what was read
+//!    of the log with the blocks that it names, are synced before they are published.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,10 +87,14 @@ impl Engine {
         let path = dir.join(DATA_FILE);
         let readers = Readers::new(disk.clone(), dir.join(READERS_DIR));
         let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk));
-        if !entries(&*disk, dir)?.is_some_and(|entries| entries.contains(&path)) {
+        let missing = match entries(&*disk, dir)? {
+            None => Some("it does not exist"),
+            Some(entries) => (!entries.contains(&path)).then_some("there is no data file in it"),
+        };
+        if let Some(reason) = missing {
             return Err(Error::NotAStore {
                 path: dir.into(),
-                reason: "there is no data file in it".into(),
+                reason: reason.into(),
             });
         }
         check_dirs(&*disk, dir)?;
@@ -159,8 +167,8 @@ impl Engine {
         }
     }
 
-    /// Moves a store that is open for reading on to what was committed since; whether there may be something new. A store
-    /// that is open for writing is always there.
+    /// Moves a store that is open for reading on to what was committed since; whether there may be
+    /// something new. A store that is open for writing is always there.
     pub(crate) fn refresh(&self) -> Result<bool> {
         let Some(reading) = &self.reading else {
             return Ok(false);
@@ -260,8 +268,9 @@ impl Engine {
         )
     }
 
-    /// What is wrong with the page map and the catalogue of the checkpoint, and how many records of the log follow it, all of
-    /// which were checked when they were read; none if the store is open for writing.
+    /// Returns the damage of the page map and the catalogue of the checkpoint, and how many records
+    /// of the log follow it, all of which were checked when they were read; none if the store is
+    /// open for writing.
     pub(super) fn check_reading(&self) -> Option<(Vec<Error>, u64)> {
         let state = self.reading.as_ref()?.state.lock();
         let damage = self.pages.check_fixtures_of(&state.superblock);
@@ -282,8 +291,9 @@ fn is_refusal(error: &Error) -> bool {
 /// An error, and the newest checkpoint after it.
 type Lasting = (String, u64);
 
-/// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if there is another reason, or
-/// if it is the same as before and no checkpoint was made between the two (invariant 3).
+/// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if
+/// there is another reason, or if it is the same as before and no checkpoint was made between the
+/// two (invariant 3).
 fn retry(error: Error, newest: Result<Superblock>, lasting: &mut Option<Lasting>) -> Result<()> {
     use std::io::ErrorKind::{NotFound, UnexpectedEof};
     let may_pass = match &error {

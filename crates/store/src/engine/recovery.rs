@@ -2,20 +2,24 @@
 //!
 //! 1. Both superblocks are read; the sound one with the greater checkpoint counts.
 //! 2. Page map and catalogue are read; space that they do not name is free.
-//! 3. The superblock is written once more and synced, before any place is taken. If a reader in another process holds an
-//!    earlier checkpoint, free space is left alone until it lets go: what that checkpoint names is not known.
-//! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed whenever it fills the memory
-//!    for rows, so a long log needs no more memory than a running store.
-//! 5. Where the log ends is decided by the rules in docs/format.md, "Reading the log": a torn tail is left behind, anything
-//!    else that is missing is damage.
-//! 6. If there was anything in the log, or a copy of superblock or catalogue was not whole, a checkpoint is made. On a disk
-//!    that is too full for it, even with the reserve, rows stay in memory and the store is opened to be read.
+//! 3. The superblock is written once more and synced, before any place is taken. If a reader in
+//!    another process holds an earlier checkpoint, free space is left alone until it lets go: what
+//!    that checkpoint names is not known.
+//! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed
+//!    whenever it fills the memory for rows, so a long log needs no more memory than a running
+//!    store.
+//! 5. Where the log ends is decided by the rules in docs/format.md, "Reading the log": a torn tail
+//!    is left behind, anything else that is missing is damage.
+//! 6. If there was anything in the log, or a copy of superblock or catalogue was not whole, a
+//!    checkpoint is made. On a disk that is too full for it, even with the reserve, rows stay in
+//!    memory and the store is opened to be read.
 //! 7. A new segment begins at the log's end, and the first view is published.
 //!
-//! What recovery reads may have been written and never synced: by a process that was killed between the two, or one
-//! whose sync failed. So nothing is built on it as it stands. The superblock is written once more and synced before
-//! any place is taken, and rows found in the log go to pages and into a checkpoint of their own before the store is
-//! open; the log then begins anew.
+//! The bytes that recovery reads may have been written and never synced: by a process that was
+//! killed between the two, or one whose sync failed. So nothing is built on it as it stands. The
+//! superblock is written once more and synced before any place is taken, and rows found in the log
+//! go to pages and into a checkpoint of their own before the store is open; the log then begins
+//! anew.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -116,8 +120,9 @@ pub(super) fn recover(
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
     recovery.give_up_ahead();
-    // A superblock that is not whole is that of a checkpoint that was cut short: had it been complete, the log that
-    // the other one needs would be gone. A checkpoint writes over it, and replaces a damaged copy of the catalogue.
+    // A superblock that is not whole is that of a checkpoint that was cut short: had it been
+    // complete, the log that the other one needs would be gone. A checkpoint writes over it, and
+    // replaces a damaged copy of the catalogue.
     let mut log_end = end.position;
     if end.position != superblock.log_start || damage.is_some() || damaged_copy.is_some() {
         // Without the log that the checkpoint before needs, that one is never taken for the newest.
@@ -146,8 +151,9 @@ pub(super) fn recover(
             left: Some(generation),
         });
     }
-    // Files that were begun and that nothing names, and those whose removal a crash came before. While others read an
-    // earlier checkpoint, which may have them, they stay until the next opening.
+    // Files that were begun and that nothing names, and those whose removal a crash came before.
+    // While others read an earlier checkpoint, which may have them, they stay until the next
+    // opening.
     if !working.holds_version_in(0, working.published().number()) {
         blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
     }
@@ -182,15 +188,17 @@ pub(super) struct Recovery<'p> {
     pub(super) reserve: Option<&'p Reserve>,
     /// Whether the disk is full, and rows stay in memory.
     pub(super) is_full: bool,
-    /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no blocks of this store.
+    /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no
+    /// blocks of this store.
     pub(super) log: Option<(Arc<dyn Disk>, PathBuf)>,
     /// Table, number and layer of blocks that records name which are not applied yet.
     pub(super) ahead: HashSet<(u32, i64, u8)>,
 }
 
 impl Recovery<'_> {
-    /// Whether the blocks that a record names are whole. They may have been written, or their sync may have failed, and
-    /// nothing more: they are written once more, and synced by the next checkpoint.
+    /// Whether the blocks that a record names are whole. They may have been written, or their sync
+    /// may have failed, and nothing more: they are written once more, and synced by the next
+    /// checkpoint.
     fn renew_blocks(&self, record: &Record) -> Result<bool> {
         let Record::Blocks { table, blocks, .. } = record else {
             return Ok(true);
@@ -201,8 +209,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Takes the places of all blocks that records from position `from` on name: a checkpoint before the end of the log may
-    /// write blocks, and must not write them there.
+    /// Takes the places of all blocks that records from position `from` on name: a checkpoint
+    /// before the end of the log may write blocks, and must not write them there.
     fn read_ahead(&mut self, from: u64) -> Result<()> {
         let Some((disk, dir)) = self.log.take() else {
             return Ok(());
@@ -232,7 +240,8 @@ impl Recovery<'_> {
     ///
     /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
     pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
-        // A checkpoint has all rows before it, so none is made where rows are held back from one that begins there.
+        // A checkpoint has all rows before it, so none is made where rows are held back from one
+        // that begins there.
         let is_full = self.generation.bytes() >= self.head_bytes && !self.is_full;
         if is_full && !record.holds_back() {
             self.read_ahead(self.position)?;
@@ -265,7 +274,8 @@ impl Recovery<'_> {
         .take(record, end)
     }
 
-    /// As [`checkpoint`](Self::checkpoint). If the disk is full, and the reserve does not suffice, rows stay in memory.
+    /// As [`checkpoint`](Self::checkpoint). If the disk is full, and the reserve does not suffice,
+    /// rows stay in memory.
     fn checkpoint_or_keep(&mut self, log_start: u64) -> Result<()> {
         let Some(reserve) = self.reserve else {
             return self.checkpoint(log_start);
@@ -283,8 +293,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Bounds the memory that a long log takes: what was replayed so far goes to pages. If the disk is full all is as it
-    /// was.
+    /// Bounds the memory that a long log takes: what was replayed so far goes to pages. If the disk
+    /// is full all is as it was.
     pub(super) fn checkpoint(&mut self, log_start: u64) -> Result<()> {
         let before = self.catalogue.clone();
         let done = self.try_checkpoint(log_start);

@@ -1,4 +1,5 @@
-//! Removing a store, under its lock: what another process has put in its place meanwhile is left alone.
+//! Removing a store, under its lock: what another process has put in its place meanwhile is left
+//! alone.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +25,8 @@ impl Engine {
         self.failed
             .lock()
             .get_or_insert_with(|| "the store was removed".into());
-        // Without its data file it is no store, whatever of the rest a failure leaves: it can be created there again.
+        // Without its data file it is no store, whatever of the rest a failure leaves: it can be
+        // created there again.
         let (data, begun) = (self.dir.join(DATA_FILE), self.dir.join(BEGUN_FILE));
         self.disk
             .rename(&data, &begun)
@@ -49,8 +51,9 @@ impl Engine {
     }
 }
 
-/// Removes the files of a store whose creation has failed. The caller holds its lock. What cannot be removed stays: it is
-/// no store, or an empty one, and a creation at the same place begins again.
+/// Removes the files of a store whose creation has failed. The caller holds its lock. Files that
+/// cannot be removed stay: they are no store, or an empty one, and a creation at the same place
+/// begins again.
 pub(super) fn remove_created(disk: &dyn Disk, dir: &Path) {
     let remove = |name: &str| {
         if let Err(error) = disk.remove(&dir.join(name)).or_else(ignore_missing) {

@@ -1,5 +1,6 @@
-//! Space that is set aside while there is some, for what must be possible on a full disk: taking back what was written,
-//! deleting, dropping a table, and opening a store that has rows in its log. Format: docs/format.md, "Directory".
+//! Space that is set aside while there is some, for what must be possible on a full disk: taking
+//! back what was written, deleting, dropping a table, and opening a store that has rows in its log.
+//! Format: docs/format.md, "Directory".
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,8 @@ pub(crate) struct Engine {
     /// Memory of the last long record: what was never touched costs more than copying into it.
     pub(super) record_memory: Mutex<MutableBuffer>,
     pub(super) failed: Mutex<Option<Arc<str>>>,
-    /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be read.
+    /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be
+    /// read.
     pub(super) is_full: bool,
     pub(super) reserve: Reserve,
     pub(super) wake: Wake,
@@ -98,8 +99,8 @@ impl Engine {
         (used, all, log)
     }
 
-    /// Runs an operation that a full disk leaves without effect, and once more if the disk was full and space was given
-    /// back that is kept for what is to be written.
+    /// Runs an operation that a full disk leaves without effect, and once more if the disk was full
+    /// and space was given back that is kept for what is to be written.
     pub(super) fn with_space<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
         match operation() {
             Err(full @ Error::NoSpace { .. }) if !self.is_full => {
@@ -145,8 +146,8 @@ impl Engine {
         self.process.is_inherited()
     }
 
-    /// Leaves the store to the process that opened it: nothing is written, and nothing is waited for, as threads and locks
-    /// may be those of the other. Its memory is never freed here.
+    /// Leaves the store to the process that opened it: nothing is written, and nothing is waited
+    /// for, as threads and locks may be those of the other. Its memory is never freed here.
     pub(crate) fn leave_inherited(self: &Arc<Self>) {
         // No other thread ever takes this lock.
         if let Some(mut lock) = self.lock.try_lock() {
@@ -155,8 +156,9 @@ impl Engine {
         std::mem::forget(self.clone());
     }
 
-    /// Fails unless what stands at the name of the data file is what was opened. Otherwise the store was removed, or
-    /// another one stands in its place: nothing there may be written or removed.
+    /// Fails unless what stands at the name of the data file is what was opened. Otherwise the
+    /// store was removed, or another one stands in its place: nothing there may be written or
+    /// removed.
     pub(super) fn check_place(&self) -> Result<()> {
         let path = self.pages.path();
         let read = |source| Error::io(path, "read", source);
@@ -166,8 +168,9 @@ impl Engine {
         Err(self.fail(Error::Replaced { path: path.into() }))
     }
 
-    /// Fails if the store takes no more writes, or not from this process. Asked before anything else of each operation that
-    /// writes, and without a lock, which may have been held by another thread when this process came to be.
+    /// Fails if the store takes no more writes, or not from this process. Asked before anything
+    /// else of each operation that writes, and without a lock, which may have been held by another
+    /// thread when this process came to be.
     pub(super) fn check_writable(&self) -> Result<()> {
         self.process.check(&self.dir)?;
         if self.reading.is_some() {
@@ -185,8 +188,8 @@ impl Engine {
         }
     }
 
-    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and bad requests are
-    /// definite answers: nothing was written that matters, and writing may go on.
+    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and
+    /// bad requests are definite answers: nothing was written that matters, and writing may go on.
     pub(super) fn fail_if_unknown(&self, error: Error) -> Error {
         let definite = matches!(error, Error::Io { action: "read", .. });
         if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {

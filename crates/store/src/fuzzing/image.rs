@@ -1,8 +1,9 @@
 //! A whole store whose bytes a fuzzer chooses.
 //!
-//! Checksums would stop a fuzzer at every page. So what it changes is the content: pages of trees, the catalogue, the
-//! superblock, records of the log; the files are then made of it, with the checksums that belong to it. Bytes of the
-//! files that are changed afterwards are damage in the plain sense.
+//! Checksums would stop a fuzzer at every page. So what it changes is the content: pages of trees,
+//! the catalogue, the superblock, records of the log; the files are then made of it, with the
+//! checksums that belong to it. Bytes of the files that are changed afterwards are damage in the
+//! plain sense.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -23,8 +24,9 @@ use crate::wal::{Log, replay};
 const STORE: &str = "/store";
 const PAGE_BYTES: usize = 4096;
 
-/// Makes a store of a small one and the changes that `data` tells, and does everything with it that can be done with
-/// a store. A change is what, which, an offset of two bytes, a length, and as many bytes.
+/// Makes a store of a small one and the changes that `data` tells, and does everything with it that
+/// can be done with a store. A change is what, which, an offset of two bytes, a length, and as many
+/// bytes.
 pub fn store(data: &[u8]) {
     let disk = image(data);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -1,5 +1,5 @@
-//! What fuzzers call, and the tests that go through their corpora: each reader of bytes as a function of bytes, which
-//! must return. Compiled for those two only.
+//! Functions that fuzzers call, and the tests that go through their corpora: each reader of bytes
+//! as a function of bytes, which must return. Compiled for those two only.
 
 mod image;
 
@@ -101,8 +101,9 @@ fn body_of(record: &Record) -> Vec<u8> {
     body
 }
 
-/// A log of several segments. `data` is a sequence of a length of two bytes, a byte that says what to do, and as many
-/// bytes: a record that is framed as it should be, or bytes put in the place of a header or of records.
+/// A log of several segments. `data` is a sequence of a length of two bytes, a byte that says what
+/// to do, and as many bytes: a record that is framed as it should be, or bytes put in the place of
+/// a header or of records.
 pub fn log(data: &[u8]) {
     let disk = SimDisk::new(1);
     let dir = Path::new("/log");

@@ -17,8 +17,8 @@ use crate::error::Result;
 const PAGES: usize = 256;
 
 impl PageVersion {
-    /// Copies the pages into an empty data file, without gaps, and makes a checkpoint of them there that has the number
-    /// of this one. `change` may change the payload of a page on the way.
+    /// Copies the pages into an empty data file, without gaps, and makes a checkpoint of them there
+    /// that has the number of this one. `change` may change the payload of a page on the way.
     ///
     /// # Errors
     ///

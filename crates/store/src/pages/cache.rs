@@ -1,14 +1,18 @@
-//! The cache: whole, immutable pages under their place in the data file, and blocks of sparse tables under theirs.
+//! The cache: whole, immutable pages under their place in the data file, and blocks of sparse
+//! tables under theirs.
 //!
 //! Rules:
-//! 1. A page in the cache never changes. A place whose page becomes free is dropped from the cache before anything
-//!    else is written there.
-//! 2. The cache holds at most `capacity` bytes. A page that a reader holds is not evicted; when all are held, a
-//!    page is handed out without being kept, and belongs to its reader alone.
-//! 3. What a scan reads on its way ([`Cache::offer`]) fills room that nobody has taken, and evicts nothing.
-//! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
-//! 5. Neighbouring places stand together in the table of one shard, in one entry, which is there while one of them has a
-//!    page: who looks up several ([`Cache::get_each`]) takes one lock, and waits for memory once for all of them.
+//! 1. A page in the cache never changes. A place whose page becomes free is dropped from the cache
+//!    before anything else is written there.
+//! 2. The cache holds at most `capacity` bytes. A page that a reader holds is not evicted; when all
+//!    are held, a page is handed out without being kept, and belongs to its reader alone.
+//! 3. What a scan reads on its way ([`Cache::offer`]) fills room that nobody has taken, and evicts
+//!    nothing.
+//! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since
+//!    its last visit.
+//! 5. Neighbouring places stand together in the table of one shard, in one entry, which is there
+//!    while one of them has a page: who looks up several ([`Cache::get_each`]) takes one lock, and
+//!    waits for memory once for all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,11 +25,13 @@ use super::page::Page;
 use super::page_memory::PageMemory;
 use crate::prefetch::prefetch_to_write;
 
-/// The most shards. A cache has fewer if they would be small: neighbours that are read together must have room in one.
+/// The most shards. A cache has fewer if they would be small: neighbours that are read together
+/// must have room in one.
 const SHARDS_MAX: usize = 16;
 /// Pages that a shard has room for, at least, if there is more than one.
 const SHARD_PAGES_MIN: usize = 8 * NEIGHBOURS;
-/// Pages that a cache has room for, at least, however few it is to have: a path of a tree must be read once.
+/// Pages that a cache has room for, at least, however few it is to have: a path of a tree must be
+/// read once.
 const PAGES_MIN: usize = 16;
 
 /// A cache of so many bytes has its pages in slabs.
@@ -111,8 +117,8 @@ impl CacheKey {
     }
 }
 
-/// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard library's hash takes
-/// longer than all else that a hit does.
+/// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard
+/// library's hash takes longer than all else that a hit does.
 #[derive(Debug, Default)]
 struct GroupHasher(u64);
 
@@ -212,7 +218,8 @@ impl Cache {
             let numbers = &numbers[..len];
             let mut shard = self.shard(group).lock();
             if let Some(found) = shard.table.get_mut(&group) {
-                // Each is counted, and so written: all of them are asked for before the first is waited for.
+                // Each is counted, and so written: all of them are asked for before the first is
+                // waited for.
                 for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
                     prefetch_to_write(Arc::as_ptr(page).cast());
                 }
@@ -229,7 +236,8 @@ impl Cache {
         }
     }
 
-    /// Keeps the page, evicting others if need be (rule 2). If two readers loaded it at once, the first one's stays.
+    /// Keeps the page, evicting others if need be (rule 2). If two readers loaded it at once, the
+    /// first one's stays.
     pub(crate) fn insert(&self, key: impl Into<CacheKey>, page: Arc<Page>) -> Arc<Page> {
         let (group, number) = key.into().group();
         let mut shard = self.shard(group).lock();

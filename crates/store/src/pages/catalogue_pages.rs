@@ -1,5 +1,6 @@
-//! The catalogue in pages: a directory, and parts of which a checkpoint writes only those that changed. Directory and parts
-//! have a copy each: without them nothing in the file could be made sense of. Format: docs/format.md, "Catalogue".
+//! The catalogue in pages: a directory, and parts of which a checkpoint writes only those that
+//! changed. Directory and parts have a copy each: without them nothing in the file could be made
+//! sense of. Format: docs/format.md, "Catalogue".
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +19,8 @@ pub(super) const DIRECTORY_MAGIC: [u8; 8] = *b"bedparts";
 const DIRECTORY_HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 24;
 
-/// The catalogue as text, in numbered parts. A part that is the same memory as in the checkpoint before is not written.
+/// The catalogue as text, in numbered parts. A part that is the same memory as in the checkpoint
+/// before is not written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CatalogueText {
     /// The id of the next table.
@@ -54,8 +56,8 @@ pub(super) struct Directory {
     pub(super) bytes: u32,
 }
 
-/// Writes what is not written yet, and a directory of all; places of new parts are added to `begun`, those of the directory
-/// to `fixtures`.
+/// Writes what is not written yet, and a directory of all; places of new parts are added to
+/// `begun`, those of the directory to `fixtures`.
 pub(super) fn write_catalogue(
     file: &PageFile,
     text: &CatalogueText,
@@ -129,7 +131,8 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).expect("bounded by what a catalogue may have")
 }
 
-/// Reads the `len` bytes of the chain that begins at `first`; the places of its pages are added to `places`.
+/// Reads the `len` bytes of the chain that begins at `first`; the places of its pages are added to
+/// `places`.
 pub(super) fn read_chain(file: &PageFile, first: Slot, len: usize, places: &mut Vec<u32>) -> Result<Vec<u8>> {
     // Not as long as it is said to be, but as what is there.
     let mut bytes = Vec::new();
@@ -156,7 +159,8 @@ pub(super) struct DirectoryText {
 }
 
 impl DirectoryText {
-    /// The directory in these bytes; zeros at its end may be missing. None if they are no directory.
+    /// The directory in these bytes; zeros at its end may be missing. None if they are no
+    /// directory.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Reader::new(bytes);
         if fields.array::<8>()? != DIRECTORY_MAGIC {
@@ -193,8 +197,9 @@ pub(super) struct ReadCatalogue {
     pub(super) damage: Option<Error>,
 }
 
-/// Reads directory and parts, each with its copy. Pages of a damaged copy which could not be reached are free: what is
-/// written there harms nothing that is whole. The places of the directory are added to `fixtures`.
+/// Reads directory and parts, each with its copy. Pages of a damaged copy which could not be
+/// reached are free: what is written there harms nothing that is whole. The places of the directory
+/// are added to `fixtures`.
 ///
 /// # Errors
 ///
@@ -278,7 +283,8 @@ pub(super) fn check_catalogue(file: &PageFile, superblock: &Superblock) -> Vec<E
     damage
 }
 
-/// Where the pages of directory and parts stand in the data file, and those of their copies: a chain each.
+/// Where the pages of directory and parts stand in the data file, and those of their copies: a
+/// chain each.
 #[cfg(test)]
 pub(crate) fn catalogue_chains(
     path: &std::path::Path,

@@ -4,16 +4,18 @@
 //!
 //! 1. Retired pages are forgotten: their ids and places become free.
 //! 2. Dirty pages are written to free places, sealed with their checksums.
-//! 3. The changed parts of the catalogue are written, then its directory, each as a chain of pages, the last one first.
+//! 3. The changed parts of the catalogue are written, then its directory, each as a chain of pages,
+//!    the last one first.
 //! 4. The changed leaves of the page map are written, then the levels above them, up to the root.
 //! 5. The data file is synced.
-//! 6. The superblock goes to the slot that does not hold the last one, and the file is synced again. Now the checkpoint
-//!    counts.
-//! 7. Replaced places wait until no version from before it is held, here or by a reader in another process, then they are
-//!    free. The new version is published.
+//! 6. The superblock goes to the slot that does not hold the last one, and the file is synced
+//!    again. Now the checkpoint counts.
+//! 7. Replaced places wait until no version from before it is held, here or by a reader in another
+//!    process, then they are free. The new version is published.
 //!
-//! A full disk in steps 2 to 4 leaves the last checkpoint as it was: what was written is freed, and the engine rolls back.
-//! After any other failure it is unknown what the disk holds, and the engine takes no more writes.
+//! A full disk in steps 2 to 4 leaves the last checkpoint as it was: what was written is freed, and
+//! the engine rolls back. After any other failure it is unknown what the disk holds, and the engine
+//! takes no more writes.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -51,7 +53,8 @@ pub(crate) struct CheckpointMeta {
 /// Why a checkpoint failed.
 #[derive(Debug)]
 pub(crate) enum CheckpointError {
-    /// Nothing the last checkpoint names was touched, and the disk's answer was definite: roll back and go on.
+    /// Nothing the last checkpoint names was touched, and the disk's answer was definite: roll back
+    /// and go on.
     Clean(Error),
     /// It is unknown what reached the disk. Nothing more may be written through this handle.
     Unknown(Error),
@@ -76,8 +79,8 @@ impl WorkingPages {
         }
     }
 
-    /// Opens a data file at its last checkpoint; returns the catalogue beside the pages, and what is wrong with the other
-    /// one of its two copies, if anything is.
+    /// Opens a data file at its last checkpoint; returns the catalogue beside the pages, and what
+    /// is wrong with the other one of its two copies, if anything is.
     pub(crate) fn open(
         path: PathBuf,
         file: Box<dyn DiskFile>,
@@ -100,8 +103,9 @@ impl WorkingPages {
         Ok((working, catalogue.text, catalogue.damage))
     }
 
-    /// Takes note of readers in other processes from now on. Nothing may have been written yet since the pages were opened at
-    /// `checkpoint`. Whether there are readers of earlier checkpoints.
+    /// Takes note of readers in other processes from now on. Nothing may have been written yet
+    /// since the pages were opened at `checkpoint`. Whether there are readers of earlier
+    /// checkpoints.
     pub(crate) fn watch_readers(&self, readers: Readers, checkpoint: u64) -> Result<bool> {
         let _ = self.file.readers.set(readers);
         self.file.note_readers();
@@ -109,8 +113,8 @@ impl WorkingPages {
         Ok(self.file.space.lock().shield(checkpoint, places))
     }
 
-    /// Lets the registration of a reader last as long as the pages of the checkpoint that they were opened at. Asked before
-    /// these are handed out.
+    /// Lets the registration of a reader last as long as the pages of the checkpoint that they were
+    /// opened at. Asked before these are handed out.
     pub(crate) fn register(&self, registration: Option<Registration>) {
         let mut state = self.state.lock();
         if let Some(version) = Arc::get_mut(&mut state.published) {
@@ -118,8 +122,8 @@ impl WorkingPages {
         }
     }
 
-    /// Goes on to a later checkpoint, which another process has made; returns the catalogue beside the pages. The cache is
-    /// kept, but for pages that are not those of the checkpoint before.
+    /// Goes on to a later checkpoint, which another process has made; returns the catalogue beside
+    /// the pages. The cache is kept, but for pages that are not those of the checkpoint before.
     pub(crate) fn move_to(
         &self,
         superblock: &Superblock,
@@ -156,8 +160,8 @@ impl WorkingPages {
         read.map(|(superblock, _)| superblock)
     }
 
-    /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
-    /// checkpoint may be under way.
+    /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong
+    /// with them. No checkpoint may be under way.
     pub(crate) fn check_fixtures(&self) -> Vec<Error> {
         let (superblock, damage) = match PageFile::read_superblock(self.file.path(), &*self.file.file) {
             Ok(read) => read,
@@ -169,7 +173,8 @@ impl WorkingPages {
             .collect()
     }
 
-    /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
+    /// Makes everything durable and publishes it as a version. No batch, guard or writer may be
+    /// alive.
     pub(crate) fn checkpoint(
         &self,
         store_id: [u8; 16],
@@ -289,8 +294,8 @@ pub(super) fn slots_per_page(file: &PageFile) -> usize {
     (file.page_bytes - HEADER_BYTES) / SLOT_BYTES
 }
 
-/// Writes the leaves of the map that changed, and all levels above them; returns the root and how many levels stand
-/// above the leaves. A map without leaves has a root without slots.
+/// Writes the leaves of the map that changed, and all levels above them; returns the root and how
+/// many levels stand above the leaves. A map without leaves has a root without slots.
 pub(super) fn write_map(
     file: &PageFile,
     map: &mut PageMap,
@@ -331,7 +336,8 @@ pub(super) fn levels_of_map(file: &PageFile, superblock: &Superblock) -> impl It
     below.into_iter().rev()
 }
 
-/// Reads the map; returns it with the places of its leaves. Those of the levels above go to `fixtures`.
+/// Reads the map; returns it with the places of its leaves. Those of the levels above go to
+/// `fixtures`.
 pub(super) fn read_map(
     file: &PageFile,
     superblock: &Superblock,

@@ -55,8 +55,8 @@ impl FilePagesOptions {
         }
     }
 
-    /// Bytes of memory for pages, at least 24 pages. A quarter of them is for pages that were changed and not yet written.
-    /// The map from pages to places takes 8 bytes a page beside it.
+    /// Bytes of memory for pages, at least 24 pages. A quarter of them is for pages that were
+    /// changed and not yet written. The map from pages to places takes 8 bytes a page beside it.
     #[must_use]
     pub const fn cache_bytes(self, bytes: usize) -> Self {
         Self {
@@ -65,7 +65,8 @@ impl FilePagesOptions {
         }
     }
 
-    /// Whether reads and writes go past the system's cache (`O_DIRECT`, on Linux). Not every file system has that.
+    /// Whether reads and writes go past the system's cache (`O_DIRECT`, on Linux). Not every file
+    /// system has that.
     #[must_use]
     pub const fn direct(self, yes: bool) -> Self {
         Self { direct: yes, ..self }
@@ -92,10 +93,12 @@ pub struct PageCounts {
     pub bytes_written: u64,
 }
 
-/// Pages in a file behind a small cache, as the trees of `bedload-trees` want them, and what they cost counted.
+/// Pages in a file behind a small cache, as the trees of `bedload-trees` want them, and what they
+/// cost counted.
 ///
-/// What is changed goes to free places of the file; after [`sync`](Self::sync) it is on the disk. The file is not a
-/// [`Store`](crate::Store) and has no log: it lives as long as its process needs it.
+/// Changed pages go to free places of the file; after [`sync`](Self::sync) they are on the disk.
+/// The file is not a [`Store`](crate::Store) and has no log: it lives as long as its process needs
+/// it.
 ///
 /// ```
 /// use bedload::{FilePages, FilePagesOptions};
@@ -133,8 +136,8 @@ impl FilePages {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if pages cannot have that size; [`Error::Io`] if the disk fails, or if the file system does
-    /// not have the direct access that was asked for.
+    /// [`Error::InvalidOption`] if pages cannot have that size; [`Error::Io`] if the disk fails, or
+    /// if the file system does not have the direct access that was asked for.
     pub fn create(path: impl AsRef<Path>, options: FilePagesOptions) -> Result<Self> {
         let path = path.as_ref();
         if !u32::try_from(options.page_bytes).is_ok_and(page_bytes_admissible) {
@@ -163,7 +166,8 @@ impl FilePages {
         })
     }
 
-    /// Writes all pages that were changed, and waits until the disk has them. No batch, guard or writer may be alive.
+    /// Writes all pages that were changed, and waits until the disk has them. No batch, guard or
+    /// writer may be alive.
     ///
     /// # Errors
     ///

@@ -41,7 +41,8 @@ impl Latches {
     fn latch(&self, id: PageId) -> Arc<RwLock<()>> {
         let mut shard = self.shards[id.get() as usize % SHARDS].lock();
         if shard.len() >= SHARD_LATCHES {
-            // Each holder and waiter of a latch has a reference; taken under the shard's lock, the count is exact.
+            // Each holder and waiter of a latch has a reference; taken under the shard's lock, the
+            // count is exact.
             shard.retain(|_, latch| Arc::strong_count(latch) > 1);
         }
         shard.entry(id).or_default().clone()

@@ -1,7 +1,8 @@
-//! Pages in a file: a versioned map from logical pages to places, never overwriting what a checkpoint names.
+//! Pages in a file: a versioned map from logical pages to places, never overwriting what a
+//! checkpoint names.
 //!
-//! [`WorkingPages`] is the page store that trees are changed through. A checkpoint turns its state into a
-//! [`PageVersion`], durable and immutable, and goes on from there.
+//! [`WorkingPages`] is the page store that trees are changed through. A checkpoint turns its state
+//! into a [`PageVersion`], durable and immutable, and goes on from there.
 
 mod backup;
 mod cache;

@@ -1,4 +1,5 @@
-//! A page as it stands in the data file: a header, then the payload. Format: docs/format.md, "Page".
+//! A page as it stands in the data file: a header, then the payload. Format: docs/format.md,
+//! "Page".
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -113,8 +114,8 @@ impl Page {
         self.0[4] == kind as u8
     }
 
-    /// Completes the header of a page that takes so many places, and returns the checksum that whoever names the page keeps
-    /// beside its place.
+    /// Completes the header of a page that takes so many places, and returns the checksum that
+    /// whoever names the page keeps beside its place.
     pub(crate) fn seal(&mut self, kind: PageKind, logical: u32, places: u32, checkpoint: u64) -> u32 {
         let header = &mut self.0[..HEADER_BYTES];
         header.fill(0);
@@ -152,8 +153,9 @@ impl Page {
         })
     }
 
-    /// Whether the page is whole, and the very one its place is named for: a page that was written elsewhere, or
-    /// whose last write was lost, has a sound checksum of its own and not the expected one.
+    /// Whether the page is whole, and the very one its place is named for: a page that was written
+    /// elsewhere, or whose last write was lost, has a sound checksum of its own and not the
+    /// expected one.
     pub(crate) fn check(&self, kind: PageKind, logical: u32, crc: u32) -> Result<(), String> {
         let stored = u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]]);
         let computed = crc32c::crc32c(&self.0[4..]);
@@ -186,7 +188,8 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// A page held in memory by whoever reads it; it cannot be evicted meanwhile. Dereferences to the payload.
+/// A page held in memory by whoever reads it; it cannot be evicted meanwhile. Dereferences to the
+/// payload.
 #[derive(Debug, Clone)]
 pub struct PageRef(pub(crate) Arc<Page>);
 

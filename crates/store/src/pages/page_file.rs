@@ -45,7 +45,8 @@ pub(crate) struct PageFile {
     pub(super) page_bytes: usize,
     pub(super) cache: Arc<Cache>,
     pub(super) space: Mutex<Space>,
-    /// Other processes that may read the file; none where it is not a store's, or is not written to.
+    /// Other processes that may read the file; none where it is not a store's, or is not written
+    /// to.
     pub(super) readers: OnceLock<Readers>,
     /// How often a page was read from the disk.
     reads: AtomicU64,
@@ -59,8 +60,9 @@ pub(super) struct Unwritten<'a> {
     pub(super) page: &'a mut Page,
 }
 
-/// What to ask a disk for before these places are read: neighbours in one request. Those that follow one another upwards it
-/// is not told of: systems see by themselves that a file is read forwards, and fetch more of it at a time.
+/// Returns the requests to make of a disk before these places are read: neighbours in one request.
+/// Ascending neighbours are left out: systems see by themselves that a file is read forwards, and
+/// fetch more of it at a time.
 fn requests(places: impl Iterator<Item = u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
     let mut places = places.peekable();
     std::iter::from_fn(move || {
@@ -197,7 +199,8 @@ impl PageFile {
         )
     }
 
-    /// Seals a page of several places and writes it where these are neighbours; returns where it stands.
+    /// Seals a page of several places and writes it where these are neighbours; returns where it
+    /// stands.
     pub(super) fn write_long(&self, unwritten: Unwritten<'_>, checkpoint: u64) -> Result<Slot> {
         let places = unwritten.page.bytes().len() / self.page_bytes;
         let places = u32::try_from(places).expect("a page is at most 16 MiB long");
@@ -250,7 +253,8 @@ impl PageFile {
         }
     }
 
-    /// Writes pages, whose payloads are zero but for what `fill` puts there; returns where they stand.
+    /// Writes pages, whose payloads are zero but for what `fill` puts there; returns where they
+    /// stand.
     pub(super) fn write_payloads(
         &self,
         kind: PageKind,
@@ -273,8 +277,8 @@ impl PageFile {
         self.write(&mut unwritten, checkpoint)
     }
 
-    /// Seals the pages and writes them to free places, neighbours side by side where space allows; returns where
-    /// each one stands. On an error the places already taken are free again.
+    /// Seals the pages and writes them to free places, neighbours side by side where space allows;
+    /// returns where each one stands. On an error the places already taken are free again.
     pub(super) fn write(&self, pages: &mut [Unwritten<'_>], checkpoint: u64) -> Result<Vec<Slot>> {
         let mut slots: Vec<Slot> = Vec::with_capacity(pages.len());
         let mut buffer = Vec::new();
@@ -341,8 +345,8 @@ impl PageFile {
         self.free(released.into_iter());
     }
 
-    /// Gives space of free places back to the file system: what is much more than pages come and go, or `all` of it. Places
-    /// for which that fails are left for another time.
+    /// Gives space of free places back to the file system: what is much more than pages come and
+    /// go, or `all` of it. Places for which that fails are left for another time.
     pub(super) fn give_back_surplus(&self, all: bool) {
         let few = if all {
             0
@@ -376,8 +380,9 @@ impl PageFile {
         self.sync()
     }
 
-    /// The superblock of the newest checkpoint that was completed, and what is wrong with the other slot, if
-    /// anything is. (Before the second checkpoint one slot was never written, and nothing is wrong with it.)
+    /// The superblock of the newest checkpoint that was completed, and what is wrong with the other
+    /// slot, if anything is. (Before the second checkpoint one slot was never written, and nothing
+    /// is wrong with it.)
     pub(crate) fn read_superblock(path: &Path, file: &dyn DiskFile) -> Result<(Superblock, Option<Error>)> {
         let read = |offset| -> Result<Superblock> {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];

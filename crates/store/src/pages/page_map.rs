@@ -1,8 +1,10 @@
-//! The page map: where each logical page stands in the data file. Format: docs/format.md, "Page map".
+//! The page map: where each logical page stands in the data file. Format: docs/format.md, "Page
+//! map".
 //!
-//! A map is a value. Cloning it costs one reference a leaf, and changing one clone leaves the others as they were:
-//! that is all a snapshot is. Leaves remember where they were last written, so that a checkpoint writes only those
-//! that changed. The whole map is in memory: 12 bytes for each page of the store, however long.
+//! A map is a value. Cloning it costs one reference a leaf, and changing one clone leaves the
+//! others as they were: that is all a snapshot is. Leaves remember where they were last written, so
+//! that a checkpoint writes only those that changed. The whole map is in memory: 12 bytes for each
+//! page of the store, however long.
 
 use std::sync::Arc;
 
@@ -10,7 +12,8 @@ use bedload_pages::PageId;
 
 use super::extents::Extent;
 
-/// Where a page stands in the data file: its first place (0: none), how many places it takes, and its checksum.
+/// Where a page stands in the data file: its first place (0: none), how many places it takes, and
+/// its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Slot {
     pub(crate) page: u32,

@@ -5,13 +5,15 @@
 
 //! Memory of cached pages: pieces of one length, cut from slabs that are asked for as huge pages.
 //!
-//! A page that is read at random costs a walk of the processor's page tables for each 4 KiB of it, and a long copy stops at
-//! each; on huge pages neither does (measured on one machine: blocks copied one after another at 13 GB/s, and at 20).
+//! A page that is read at random costs a walk of the processor's page tables for each 4 KiB of it,
+//! and a long copy stops at each; on huge pages neither does (measured on one machine: blocks
+//! copied one after another at 13 GB/s, and at 20).
 //!
 //! Invariants:
-//! 1. The memory of a slab is initialised, is [`SLAB_BYTES`] long, and is freed with its last `Arc`. Each piece has one.
-//! 2. The number of a piece is either free, in [`Class::free`], or belongs to exactly one [`Piece`]; all are less than
-//!    `SLAB_BYTES / piece_bytes`. So pieces do not overlap.
+//! 1. The memory of a slab is initialised, is [`SLAB_BYTES`] long, and is freed with its last
+//!    `Arc`. Each piece has one.
+//! 2. The number of a piece is either free, in [`Class::free`], or belongs to exactly one
+//!    [`Piece`]; all are less than `SLAB_BYTES / piece_bytes`. So pieces do not overlap.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::HashMap;
@@ -149,7 +151,8 @@ impl Deref for Piece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the part lies in the slab and is initialised (1), and whoever may change it has this piece (2).
+        // SAFETY: the part lies in the slab and is initialised (1), and whoever may change it has
+        // this piece (2).
         unsafe { std::slice::from_raw_parts(self.begin.as_ptr(), self.piece_bytes) }
     }
 }

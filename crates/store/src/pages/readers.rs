@@ -1,15 +1,18 @@
-//! Readers in other processes, and the checkpoints that they hold. Format: docs/format.md, "Readers".
+//! Readers in other processes, and the checkpoints that they hold. Format: docs/format.md,
+//! "Readers".
 //!
-//! A reader that holds a checkpoint keeps a file, named after the number of the checkpoint, and has it locked. The system
-//! takes the lock away when the process ends, however it ends: a file without a lock is nobody's.
+//! A reader that holds a checkpoint keeps a file, named after the number of the checkpoint, and has
+//! it locked. The system takes the lock away when the process ends, however it ends: a file without
+//! a lock is nobody's.
 //!
 //! Invariants:
-//! 1. A reader registers for the newest checkpoint *c*, and then reads the superblocks again. Only if *c* is still the
-//!    newest does it hold *c*; otherwise it begins again.
-//! 2. A writer looks for registrations after the superblock of each checkpoint is written, and before anything that this
-//!    checkpoint replaced becomes free. By rule 1 it finds all that hold an earlier checkpoint.
-//! 3. So the answer stays right until its next checkpoint: a reader that comes later holds the newest checkpoint, and
-//!    what waits to become free is in none but earlier ones.
+//! 1. A reader registers for the newest checkpoint *c*, and then reads the superblocks again. Only
+//!    if *c* is still the newest does it hold *c*; otherwise it begins again.
+//! 2. A writer looks for registrations after the superblock of each checkpoint is written, and
+//!    before anything that this checkpoint replaced becomes free. By rule 1 it finds all that hold
+//!    an earlier checkpoint.
+//! 3. So the answer stays right until its next checkpoint: a reader that comes later holds the
+//!    newest checkpoint, and what waits to become free is in none but earlier ones.
 //! 4. If the answer is unknown, every checkpoint counts as held.
 //! 5. Readers write nothing else, and a writer waits for none of them.
 

@@ -1,8 +1,8 @@
 //! Reads the intact parts of a damaged data file.
 //!
-//! The page map says which page stands where. Where a part of the map is lost, or what stands at a page's place is
-//! not that page, the file is searched: each page says in its own header what it is and for which checkpoint it was
-//! written, and of several copies the newest counts.
+//! The page map says which page stands where. Where a part of the map is lost, or what stands at a
+//! page's place is not that page, the file is searched: each page says in its own header what it is
+//! and for which checkpoint it was written, and of several copies the newest counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -50,7 +50,8 @@ struct PageCopy {
 pub(crate) enum Standing {
     /// It is the page as the last checkpoint has it.
     Current,
-    /// It is the newest copy there is, and the map does not tell whether the last checkpoint has it.
+    /// It is the newest copy there is, and the map does not tell whether the last checkpoint has
+    /// it.
     Newest,
     /// It is a copy, though the newest, of a page that is lost.
     Outdated,
@@ -104,7 +105,8 @@ impl Remains {
         let mut page = Page::zeroed(page_bytes);
         while place < end {
             let offset = self.file.offset(place);
-            // The file may be far longer than what was ever written. One that cannot tell is read as a whole.
+            // The file may be far longer than what was ever written. One that cannot tell is read
+            // as a whole.
             let data = match self.file.file.next_data(offset) {
                 Ok(None) => break,
                 Ok(Some(data)) => data,
@@ -167,7 +169,8 @@ impl Remains {
         stamp.places
     }
 
-    /// Reads every page of a tree that can be had and shows it to `visit`; adds what is damaged to `problems`.
+    /// Reads every page of a tree that can be had and shows it to `visit`; adds what is damaged to
+    /// `problems`.
     ///
     /// # Errors
     ///
@@ -257,8 +260,8 @@ impl Remains {
         Error::corrupt(self.file.path(), place, reason)
     }
 
-    /// The slots of each leaf of the page map that can be read, by the page id before its first. Memory is taken for what is
-    /// there, however many leaves the superblock speaks of.
+    /// The slots of each leaf of the page map that can be read, by the page id before its first.
+    /// Memory is taken for what is there, however many leaves the superblock speaks of.
     fn map_leaves(&self, superblock: &Superblock, problems: &mut Vec<Error>) -> BTreeMap<u32, Vec<Slot>> {
         let slots_per_leaf = slots_per_page(&self.file);
         let mut seen = HashSet::new();
@@ -295,8 +298,8 @@ impl Remains {
         leaves.collect()
     }
 
-    /// The catalogue of the last checkpoint, if of directory and parts one of two copies each can be read; what is damaged
-    /// is added to `problems`.
+    /// The catalogue of the last checkpoint, if of directory and parts one of two copies each can
+    /// be read; what is damaged is added to `problems`.
     pub(crate) fn catalogue(&self, problems: &mut Vec<Error>) -> Option<CatalogueText> {
         let superblock = self.superblock.as_ref()?;
         problems.extend(check_catalogue(&self.file, superblock));
@@ -304,8 +307,9 @@ impl Remains {
         read.ok().map(|read| read.text)
     }
 
-    /// What may be catalogues, wherever they are found, with the number of the checkpoint; the newest first. Behind those
-    /// that can be read as a whole comes one of the newest of each part.
+    /// Returns pages that may be catalogues, wherever they are found, with the number of the
+    /// checkpoint; the newest first. Behind those that can be read as a whole comes one of the
+    /// newest of each part.
     pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, CatalogueText)> {
         let newest_first = || {
             let pages = self.catalogue_pages.iter().rev();

@@ -1,6 +1,7 @@
 //! Which places of the data file are free.
 //!
-//! Nothing of this is on disk: opening a store derives it from the page map, so no crash can leak a place.
+//! Nothing of this is on disk: opening a store derives it from the page map, so no crash can leak a
+//! place.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,14 +11,16 @@ use super::readers::Held;
 /// Free places, and places that become free once no version needs them.
 ///
 /// Rules:
-/// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is held, names it.
-/// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is durable and the
-///    last of those is dropped.
-/// 3. Space goes back to the file system from free places alone, and no place is given out while that happens.
+/// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is
+///    held, names it.
+/// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is
+///    durable and the last of those is dropped.
+/// 3. Space goes back to the file system from free places alone, and no place is given out while
+///    that happens.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     free: Extents,
-    /// Free places whose space was given back. What an earlier process gave back is not known.
+    /// Free places whose space was given back. Those of earlier processes are not known.
     holes: Extents,
     /// One past the last place of the file.
     end: u32,
@@ -30,7 +33,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The space of a file in which exactly the places in `used`, ascending and apart from each other, are in use.
+    /// The space of a file in which exactly the places in `used`, ascending and apart from each
+    /// other, are in use.
     pub(crate) fn of_used(used: &[Extent]) -> Self {
         let mut space = Self {
             end: 1,
@@ -48,8 +52,8 @@ impl Space {
         space
     }
 
-    /// Takes up to `wanted` neighbouring places, at least one: the first, and how many. `None` if the format's last
-    /// place is taken.
+    /// Takes up to `wanted` neighbouring places, at least one: the first, and how many. `None` if
+    /// the format's last place is taken.
     pub(crate) fn allocate(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let gap = self.free.iter().next();
         if let Some(gap) = gap {
@@ -63,8 +67,8 @@ impl Space {
         Some((first, wanted))
     }
 
-    /// Takes neighbouring places, all that are wanted: those of the shortest gap that has room for them. `None` if the format
-    /// has no more.
+    /// Takes neighbouring places, all that are wanted: those of the shortest gap that has room for
+    /// them. `None` if the format has no more.
     pub(crate) fn allocate_long(&mut self, places: u32) -> Option<Extent> {
         let gaps = self.free.iter().filter(|gap| gap.places >= places);
         let Some(shortest) = gaps.min_by_key(|gap| gap.places) else {
@@ -91,9 +95,10 @@ impl Space {
         self.free.insert(extent);
     }
 
-    /// Takes free places whose space is to go back, unless those that have space are few beside those in use (at most a
-    /// quarter, or `few`): it would soon be needed again. Leaves a sixteenth. With `few` zero all of it goes back. Places at
-    /// the end of the file come first, as others are used before them; extents of fewer than `shortest` places are left.
+    /// Takes free places whose space is to go back, unless those that have space are few beside
+    /// those in use (at most a quarter, or `few`): it would soon be needed again. Leaves a
+    /// sixteenth. With `few` zero all of it goes back. Places at the end of the file come first, as
+    /// others are used before them; extents of fewer than `shortest` places are left.
     pub(crate) fn take_surplus(&mut self, few: u64, shortest: u32) -> Vec<Extent> {
         let used = u64::from(self.end - 1) - self.free.places();
         let share = |part| if few == 0 { 0 } else { few.max(used / part) };
@@ -163,8 +168,9 @@ impl Space {
         self.elsewhere = held;
     }
 
-    /// Lets everything that is free wait if other processes hold versions from before `checkpoint`, the newest: which of the
-    /// `places` of the file those name is not known. Whether there are such processes.
+    /// Lets everything that is free wait if other processes hold versions from before `checkpoint`,
+    /// the newest: which of the `places` of the file those name is not known. Whether there are
+    /// such processes.
     pub(crate) fn shield(&mut self, checkpoint: u64, places: u32) -> bool {
         if self.elsewhere.oldest().is_none_or(|oldest| oldest >= checkpoint) {
             return false;
@@ -182,8 +188,8 @@ impl Space {
         true
     }
 
-    /// Takes the places out of waiting that no held version needs; they are to be [freed](Self::free) once nothing
-    /// remembers what stood there.
+    /// Takes the places out of waiting that no held version needs; they are to be
+    /// [freed](Self::free) once nothing remembers what stood there.
     pub(crate) fn released(&mut self) -> Vec<Extent> {
         let here = self.held.first_key_value().map(|(&version, _)| version);
         let oldest = here.into_iter().chain(self.elsewhere.oldest()).min();

@@ -1,7 +1,8 @@
 //! The superblock: where everything else is found. Format: docs/format.md, "Superblock".
 //!
-//! Two slots are written in turn, each only after everything it names is durable. A torn write damages the slot of
-//! the checkpoint that was not finished; the other slot names the one before, none of whose pages was reused.
+//! Two slots are written in turn, each only after everything it names is durable. A torn write
+//! damages the slot of the checkpoint that was not finished; the other slot names the one before,
+//! none of whose pages was reused.
 
 use std::path::Path;
 
@@ -12,8 +13,8 @@ use crate::error::{Error, Result};
 /// The newest format this release writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
-/// No store gets so far with its sequence numbers, generations, checkpoints or bytes of log: what says so is damaged.
-/// So counting on never overflows.
+/// No store gets so far with its sequence numbers, generations, checkpoints or bytes of log: what
+/// says so is damaged. So counting on never overflows.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
 /// Bytes of one slot. The second begins where pages of any size may; pages begin behind it.
@@ -59,7 +60,8 @@ impl Superblock {
         SLOT_OFFSETS
     }
 
-    /// The file is at least so long, as each leaf of the page map has a place, and so has the catalogue.
+    /// The file is at least so long, as each leaf of the page map has a place, and so has the
+    /// catalogue.
     pub(super) fn file_bytes_min(&self) -> u64 {
         let pages = u64::from(self.map_leaves) * u64::from(self.page_bytes);
         PAGES_OFFSET + pages + u64::from(self.catalogue_bytes)
@@ -91,8 +93,9 @@ impl Superblock {
         bytes
     }
 
-    /// Reads the slot at `offset` of the data file. Magic, version and the checksum at the end of the slot stand where
-    /// they do in every version of the format, so that a changed byte is not taken for a newer release.
+    /// Reads the slot at `offset` of the data file. Magic, version and the checksum at the end of
+    /// the slot stand where they do in every version of the format, so that a changed byte is not
+    /// taken for a newer release.
     pub(crate) fn decode(path: &Path, offset: u64, bytes: &[u8]) -> Result<Self> {
         let damaged =
             |reason: &str| Error::corrupt(path, format!("the superblock at offset {offset}"), reason);
@@ -167,7 +170,8 @@ fn slot(fields: &mut Reader<'_>) -> Option<Slot> {
     })
 }
 
-/// Page sizes are powers of two from 4 KiB to 32 KiB: small enough that 16 bits address any byte of a page.
+/// Page sizes are powers of two from 4 KiB to 32 KiB: small enough that 16 bits address any byte of
+/// a page.
 pub(crate) fn page_bytes_admissible(page_bytes: u32) -> bool {
     page_bytes.is_power_of_two() && (4096..=32 * 1024).contains(&page_bytes)
 }

@@ -12,14 +12,15 @@ use super::readers::Registration;
 use crate::disk::sync_to_read;
 use crate::error::{Error, Result};
 
-/// The pages of one checkpoint. They never change and are read without latches. The places they stand at stay
-/// taken until the version is dropped.
+/// The pages of one checkpoint. They never change and are read without latches. The places they
+/// stand at stay taken until the version is dropped.
 #[derive(Debug)]
 pub(crate) struct PageVersion {
     number: u64,
     pub(super) map: PageMap,
     pub(super) file: Arc<PageFile>,
-    /// In a process that reads what another one writes, what keeps that one from writing to these places.
+    /// In a process that reads what another one writes, what keeps that one from writing to these
+    /// places.
     pub(super) registration: Option<Registration>,
 }
 
@@ -49,7 +50,8 @@ impl PageVersion {
         self.map.iter().map(|(id, _)| id)
     }
 
-    /// In a process that reads what another one writes, makes the checkpoint durable: its writer may not have come to that.
+    /// In a process that reads what another one writes, makes the checkpoint durable: its writer
+    /// may not have come to that.
     pub(crate) fn sync(&self) -> Result<()> {
         sync_to_read(&*self.file.file).map_err(|source| Error::io(self.path(), "sync", source))
     }

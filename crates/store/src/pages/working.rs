@@ -1,14 +1,17 @@
 //! The working pages: the page store that trees are changed through between two checkpoints.
 //!
 //! Rules:
-//! 1. A page named by the last checkpoint is never written in place. Its first change copies it into a *dirty*
-//!    page in memory; dirty pages get a place when they are written.
-//! 2. Dirty pages beyond the limit are spilled, oldest first, to places that only the working map names. Such
-//!    places are free again at once when their page changes or goes away.
-//! 3. A page is found in `dirty`, else under its slot in the map. Both change together under the state's lock; a
-//!    page's bytes change only under its exclusive latch, while the batch owns them.
-//! 4. Latches are taken before the state's lock, and nothing waits for a latch while it holds that lock.
-//! 5. A failed checkpoint or spill leaves the last version as it was; [`WorkingPages::roll_back`] returns to it.
+//! 1. A page named by the last checkpoint is never written in place. Its first change copies it
+//!    into a *dirty* page in memory; dirty pages get a place when they are written.
+//! 2. Dirty pages beyond the limit are spilled, oldest first, to places that only the working map
+//!    names. Such places are free again at once when their page changes or goes away.
+//! 3. A page is found in `dirty`, else under its slot in the map. Both change together under the
+//!    state's lock; a page's bytes change only under its exclusive latch, while the batch owns
+//!    them.
+//! 4. Latches are taken before the state's lock, and nothing waits for a latch while it holds that
+//!    lock.
+//! 5. A failed checkpoint or spill leaves the last version as it was; [`WorkingPages::roll_back`]
+//!    returns to it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Deref;
@@ -43,8 +46,8 @@ pub(crate) struct WorkingPages {
 }
 
 impl WorkingPages {
-    /// Goes on from a version whose directory and upper map levels stand at `fixtures`, which has the parts of the catalogue,
-    /// too.
+    /// Goes on from a version whose directory and upper map levels stand at `fixtures`, which has
+    /// the parts of the catalogue, too.
     pub(super) fn from_version(
         published: Arc<PageVersion>,
         file: Arc<PageFile>,
@@ -91,8 +94,8 @@ impl WorkingPages {
         self.file.file.identity()
     }
 
-    /// Writes the superblock that the pages were opened with once more: whoever wrote it may have died before it was
-    /// durable.
+    /// Writes the superblock that the pages were opened with once more: whoever wrote it may have
+    /// died before it was durable.
     pub(crate) fn renew_superblock(&self, superblock: &Superblock) -> Result<()> {
         self.file.write_superblock(superblock)
     }
@@ -124,7 +127,8 @@ impl WorkingPages {
         (used * page_bytes, taken * page_bytes)
     }
 
-    /// Gives free space back to the file system where there is far more of it than pages come and go, or `all` of it.
+    /// Gives free space back to the file system where there is far more of it than pages come and
+    /// go, or `all` of it.
     pub(crate) fn give_back_surplus(&self, all: bool) {
         self.file.free_released();
         self.file.give_back_surplus(all);
@@ -146,7 +150,8 @@ impl WorkingPages {
             .transpose()
     }
 
-    /// Takes a page for a batch, which owns it until it commits or is dropped. The batch holds its latch.
+    /// Takes a page for a batch, which owns it until it commits or is dropped. The batch holds its
+    /// latch.
     fn take(&self, id: PageId) -> Result<Taken> {
         let mut state = self.state.lock();
         if let Some(page) = state.dirty.get_mut(&id).and_then(Option::take) {
@@ -415,9 +420,9 @@ impl VacuumStore for WorkingPages {
     }
 }
 
-/// Writes pages of a run. Ordinary ones become dirty pages and are spilled side by side, in the order in which they were
-/// written; long ones go to the file at once, as nobody changes them. The checkpoint that first names a page makes it
-/// durable.
+/// Writes pages of a run. Ordinary ones become dirty pages and are spilled side by side, in the
+/// order in which they were written; long ones go to the file at once, as nobody changes them. The
+/// checkpoint that first names a page makes it durable.
 #[derive(Debug)]
 pub struct WorkingRun<'s> {
     store: &'s WorkingPages,

@@ -1,5 +1,5 @@
-//! What the working pages are, under one lock: the map, the dirty pages and their age, and which ids are free. Its rules stand
-//! in [`working`](super::working).
+//! The state of the working pages, under one lock: the map, the dirty pages and their age, and
+//! which ids are free. Its rules stand in [`working`](super::working).
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) map: PageMap,
-    /// Pages that were changed since they were last written; none where a batch has the page at present.
+    /// Pages that were changed since they were last written; none where a batch has the page at
+    /// present.
     pub(super) dirty: HashMap<PageId, Option<Arc<Page>>>,
     /// The dirty pages, in the order in which they became so.
     age: VecDeque<PageId>,
@@ -79,7 +80,8 @@ impl Ids {
 }
 
 impl State {
-    /// The pages as a checkpoint has them, whose directory and upper map levels stand at `fixtures`.
+    /// The pages as a checkpoint has them, whose directory and upper map levels stand at
+    /// `fixtures`.
     pub(super) fn of_version(
         published: Arc<PageVersion>,
         (fixtures, parts): (Vec<u32>, WrittenParts),
@@ -110,7 +112,8 @@ impl State {
         file.free(self.private.drain());
     }
 
-    /// Writes dirty pages, oldest first, until only `keep` are left. On an error the pages stay dirty.
+    /// Writes dirty pages, oldest first, until only `keep` are left. On an error the pages stay
+    /// dirty.
     pub(super) fn spill(&mut self, file: &PageFile, keep: usize) -> Result<()> {
         let count = self.dirty.len().saturating_sub(keep);
         let mut pages: Vec<(PageId, Page)> = Vec::with_capacity(count);
@@ -130,7 +133,8 @@ impl State {
                 None => {}
             }
         }
-        // Neighbours in the tree have often neighbouring ids; side by side on the disk they are read together.
+        // Neighbours in the tree have often neighbouring ids; side by side on the disk they are
+        // read together.
         pages.sort_unstable_by_key(|(id, _)| *id);
         let mut unwritten: Vec<Unwritten<'_>> = pages
             .iter_mut()
@@ -192,8 +196,8 @@ impl State {
         }
     }
 
-    /// Removes a retired page for good. Who descends couples latches, so nobody can reach it after the batch that
-    /// unlinked it; a page pinned meanwhile lives in its guard.
+    /// Removes a retired page for good. Descents couple latches, so none can reach it after the
+    /// batch that unlinked it; a page pinned meanwhile lives in its guard.
     pub(super) fn forget(&mut self, file: &PageFile, id: PageId) {
         self.dirty.remove(&id);
         let slot = self.map.remove(id);

@@ -1,17 +1,20 @@
-//! The order in which the rows of a table arrived: how far from sorted, estimated as they are flushed.
+//! The order in which the rows of a table arrived: how far from sorted, estimated as they are
+//! flushed.
 
 use bedload_sortedness::{Estimate, Estimator, SavedOrder};
 use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
 
-/// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has it: all of them, and
-/// the last 65,536 or more that are a window. Rows that were deleted since count too.
+/// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has
+/// it: all of them, and the last 65,536 or more that are a window. Rows that were deleted since
+/// count too.
 ///
-/// K and L are estimates: K is never too small and too large by 1 % of the rows at most; L is right within 5 % of the rows
-/// where K is 20 % at most, and else within 10 %, but too small while rows that came too early wait for those that they
-/// overtook. What is late and what overlaps is counted exactly. Rows that overlap lay
-/// below the latest time in the table's pages when they were flushed.
+/// K and L are estimates: K is never too small and too large by 1 % of the rows at most; L is right
+/// within 5 % of the rows where K is 20 % at most, and else within 10 %, but too small while rows
+/// that came too early wait for those that they overtook. Late and overlapping rows are counted
+/// exactly. Rows that overlap lay below the latest time in the table's pages when they were
+/// flushed.
 ///
 /// ```
 /// # use std::sync::Arc;

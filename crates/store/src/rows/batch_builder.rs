@@ -19,9 +19,11 @@ use super::batch_memory::BatchMemory;
 use super::schema::{ColumnLayout, ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
 
-/// A batch of at most so many bytes whose rows come all at once has one piece of memory for all columns.
+/// A batch of at most so many bytes whose rows come all at once has one piece of memory for all
+/// columns.
 const SHARED_BYTES_MAX: usize = 64 << 10;
-/// Of at most so many bytes, all columns are asked for before the first is copied; of more, each before the one before it.
+/// Up to so many bytes, all columns are prefetched before the first is copied; beyond, each is
+/// prefetched before the one before it is copied.
 const APPROACHED_BYTES: usize = 8 << 10;
 /// A batch ends early once one of its columns has this much text.
 const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -77,7 +79,8 @@ impl Projection {
         }
     }
 
-    /// The columns with these positions in the schema, in this order, and the sequence numbers if asked for.
+    /// The columns with these positions in the schema, in this order, and the sequence numbers if
+    /// asked for.
     pub(crate) fn new(schema: Arc<TableSchema>, columns: Vec<usize>, with_sequence: bool) -> Self {
         let mut fields: Vec<Arc<Field>> = columns
             .iter()
@@ -193,7 +196,8 @@ impl<'s> BatchBuilder<'s> {
         self.rows
     }
 
-    /// Whether it has as many rows as are wanted, or as much text as it may have: a batch addresses text with 31 bits.
+    /// Whether it has as many rows as are wanted, or as much text as it may have: a batch addresses
+    /// text with 31 bits.
     pub(crate) fn is_full(&self, wanted: usize) -> bool {
         self.rows >= wanted || self.columns.iter().any(Column::is_full)
     }
@@ -209,14 +213,16 @@ impl<'s> BatchBuilder<'s> {
         is_all && self.shared_bytes(rows).is_some()
     }
 
-    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that have no part in it.
+    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that
+    /// have no part in it.
     fn shared_bytes(&self, rows: usize) -> Option<usize> {
         let of_column = |layout: ColumnLayout| Some(shared_len(layout.width()?, rows));
         let bytes = self.projection.layouts().map(of_column).sum::<Option<usize>>()?;
         (bytes <= SHARED_BYTES_MAX).then_some(bytes)
     }
 
-    /// Asks for the memory of rows that will be appended: of few for all columns, of more for the first.
+    /// Asks for the memory of rows that will be appended: of few for all columns, of more for the
+    /// first.
     pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
         let row_bytes = self.projection.schema().layout().fixed_len();
         let columns = if rows.len() * row_bytes <= APPROACHED_BYTES {
@@ -380,7 +386,8 @@ impl Bits {
         }
     }
 
-    /// Those of all rows of a batch; none for a column without any, or all of whose rows have a value.
+    /// Those of all rows of a batch; none for a column without any, or all of whose rows have a
+    /// value.
     fn of_rows(
         layout: ColumnLayout,
         source: &impl RowSource,
@@ -503,8 +510,8 @@ fn array(
     Ok(make_array(data.nulls(valid).build()?))
 }
 
-/// An array of values of one width. Made as what it is: by way of [`ArrayData`] it takes several times as long, which
-/// shows where rows are few.
+/// An array of values of one width. Made as what it is: by way of [`ArrayData`] it takes several
+/// times as long, which shows where rows are few.
 fn fixed_array(
     data_type: &DataType,
     rows: usize,
@@ -528,8 +535,8 @@ fn fixed_array(
     }
 }
 
-/// An array of values of so many bytes. Made as what it is, too: what checks them returns an array or an error, and taking the one
-/// out of the other was a twelfth of a range of one row.
+/// An array of values of so many bytes. Made as what it is, too: what checks them returns an array
+/// or an error, and taking the one out of the other was a twelfth of a range of one row.
 #[expect(unsafe_code, reason = "what is to be checked is checked here")]
 fn binary_array(width: i32, rows: usize, bytes: Buffer, valid: Option<NullBuffer>) -> FixedSizeBinaryArray {
     let value_bytes = usize::try_from(width).expect("a schema has no widths below zero");
@@ -538,6 +545,7 @@ fn binary_array(width: i32, rows: usize, bytes: Buffer, valid: Option<NullBuffer
         valid.as_ref().is_none_or(|valid| valid.len() == rows),
         "a bit for each value"
     );
-    // SAFETY: the width is not negative, and there are as many values, and bits if any, as the array is long.
+    // SAFETY: the width is not negative, and there are as many values, and bits if any, as the
+    // array is long.
     unsafe { FixedSizeBinaryArray::new_unchecked(width, bytes, valid, rows) }
 }

@@ -1,7 +1,8 @@
 //! Memory of batches that were given away and came back.
 //!
-//! A batch of many rows takes memory that the allocator asks the system for and gives back when the batch is dropped, so that
-//! each page of it is faulted in anew, which takes as long as copying the rows. What comes back is kept here instead.
+//! A batch of many rows takes memory that the allocator asks the system for and gives back when the
+//! batch is dropped, so that each page of it is faulted in anew, which takes as long as copying the
+//! rows. Returned memory is kept here instead.
 
 use std::sync::{Arc, Weak};
 
@@ -11,8 +12,8 @@ use parking_lot::Mutex;
 
 /// A buffer of fewer bytes is not worth it: the allocator keeps such memory itself.
 const WORTH_BYTES: usize = 16 << 10;
-/// What buffers are longer than asked for: columns are a power of two long, and would each begin in the same few places of the
-/// processor's caches.
+/// The extra length of buffers: columns are a power of two long, and would each begin in the same
+/// few places of the processor's caches.
 const SKEW_BYTES: usize = 4096 + 64;
 /// Bytes that are kept: of several batches, as the last one may be held while the next is made.
 const KEPT_BYTES: usize = (8 << 20) + 8 * SKEW_BYTES;
@@ -23,7 +24,8 @@ pub(crate) struct BatchMemory(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The last one that came back is the last one, and the first to be used: it may be in the processor's cache.
+    /// The last one that came back is the last one, and the first to be used: it may be in the
+    /// processor's cache.
     buffers: Vec<MutableBuffer>,
     bytes: usize,
 }

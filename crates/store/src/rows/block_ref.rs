@@ -1,4 +1,5 @@
-//! A block of a sparse table, as log records, heads and block maps name it. Format: docs/format.md, "Block map".
+//! A block of a sparse table, as log records, heads and block maps name it. Format: docs/format.md,
+//! "Block map".
 
 use crate::codec::{Reader, Writer};
 

@@ -46,8 +46,8 @@ fn decimal(precision: u8, scale: i8, precision_max: u8, bytes: usize) -> Option<
     is_known.then_some(ValueWidth::Bytes(bytes))
 }
 
-/// The type that a table stores for columns of a type: text and bytes of every layout become one, dictionaries what they
-/// stand for.
+/// The type that a table stores for columns of a type: text and bytes of every layout become one,
+/// dictionaries what they stand for.
 pub(crate) fn stored_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,

@@ -9,23 +9,26 @@ use crate::prefetch::{prefetch, prefetch_to_write};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bytes between what is copied and what is asked for: what is on its way at once. From farther ahead it was slower on one
-/// processor, and a tenth faster on another.
+/// Bytes between what is copied and what is asked for: what is on its way at once. From farther
+/// ahead it was slower on one processor, and a tenth faster on another.
 const AHEAD_BYTES: usize = 512;
-/// The same of what is read, by processors with moves of a whole line: on one of them 1,024 was an eighth slower, 3,072 as fast.
+/// The same of what is read, by processors with moves of a whole line: on one of them 1,024 was an
+/// eighth slower, 3,072 as fast.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE_AHEAD_BYTES: usize = 2048;
 
 /// Appends bytes that are perhaps many.
 ///
-/// Line by line, and asks for what is to be read and written next: from a few KB on the system's library copies by an
-/// instruction of the processor that on some reaches half the speed where the bytes come from memory.
+/// Line by line, and asks for what is to be read and written next: from a few KB on the system's
+/// library copies by an instruction of the processor that on some reaches half the speed where the
+/// bytes come from memory.
 #[expect(unsafe_code, reason = "room of a buffer is written before it counts as bytes")]
 pub(crate) fn copy(bytes: &[u8], out: &mut MutableBuffer) {
     out.reserve(bytes.len());
     let begin = out.len();
     let room = out.as_mut_ptr().wrapping_add(begin);
-    // SAFETY: behind its bytes the buffer has reserved room for as many, which nobody else has; it may be uninitialised.
+    // SAFETY: behind its bytes the buffer has reserved room for as many, which nobody else has; it
+    // may be uninitialised.
     let places = unsafe { slice::from_raw_parts_mut(room.cast(), bytes.len()) };
     copy_to(bytes, places);
     // SAFETY: up to there there is room, all of which was written.
@@ -66,7 +69,8 @@ fn copy_by_avx2(bytes: &[u8], places: &mut [MaybeUninit<u8>]) {
     copy_lines::<AHEAD_BYTES>(bytes, places);
 }
 
-/// Compiled into each of those who call it, for the moves that they may use; asks for what is to be read so far ahead.
+/// Compiled into each of those who call it, for the moves that they may use; asks for what is to be
+/// read so far ahead.
 #[inline(always)]
 fn copy_lines<const READ_AHEAD: usize>(bytes: &[u8], places: &mut [MaybeUninit<u8>]) {
     debug_assert_eq!(bytes.len(), places.len());
@@ -87,7 +91,8 @@ fn copy_lines<const READ_AHEAD: usize>(bytes: &[u8], places: &mut [MaybeUninit<u
     places.write_copy_of_slice(bytes);
 }
 
-/// Asks for the memory of some bytes, few of them: what is read one after the other would be waited for each time.
+/// Asks for the memory of some bytes, few of them: what is read one after the other would be waited
+/// for each time.
 pub(crate) fn approach(bytes: &[u8]) {
     for line in bytes.chunks(LINE) {
         prefetch(line.as_ptr());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Removes rows of a table whose time is in `times` and that arrived from sequence number `from_sequence` on and
-/// before the deletion itself, which has the sequence number `at`.
+/// Removes rows of a table whose time is in `times` and that arrived from sequence number
+/// `from_sequence` on and before the deletion itself, which has the sequence number `at`.
 ///
 /// A range delete starts at sequence 0; taking back what was appended since a mark spans all times.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +21,19 @@ impl Deletion {
     }
 }
 
-/// Many deletions as one: which rows they remove together is found by a search, however many there are.
+/// Many deletions as one: which rows they remove together is found by a search, however many there
+/// are.
 ///
-/// Of two range deletes the later one removes every row that the earlier one does, where both have a time. So each time
-/// needs only the greatest sequence number of a deletion, and times that have the same lie in one stretch.
+/// The later of two range deletes removes every row that the earlier one does, where both have a
+/// time. So each time needs only the greatest sequence number of a deletion, and times that have
+/// the same lie in one stretch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletions {
-    /// Stretches of times, by the first; no two overlap. Of each, the last time, and the sequence number below which no row
-    /// is left.
+    /// Stretches of times, by the first; no two overlap. The value is the last time, and the
+    /// sequence number below which no row is left.
     times: BTreeMap<i64, (i64, u64)>,
-    /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to the second. No two
-    /// overlap.
+    /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to
+    /// the second. No two overlap.
     sequences: BTreeMap<u64, u64>,
     /// Those that are limited both ways, which nothing writes today.
     others: Vec<Deletion>,
@@ -173,7 +175,8 @@ impl Deletions {
         !self.is_empty() && self.covers_in(self.stretch(time), time, sequence)
     }
 
-    /// The greatest sequence number up to `sequence` with which a row of this time is left, if there is such a row.
+    /// The greatest sequence number up to `sequence` with which a row of this time is left, if
+    /// there is such a row.
     pub(crate) fn newest_left(&self, time: i64, mut sequence: u64) -> Option<u64> {
         if self.is_empty() {
             return Some(sequence);
@@ -194,7 +197,8 @@ impl Deletions {
         None
     }
 
-    /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is not plain to see, `false`.
+    /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is
+    /// not plain to see, `false`.
     pub(crate) fn cover_all(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
         let stretch = self.stretch(*times.start());
         if stretch.contains(*times.end()) && stretch.before > *sequences.end() {

@@ -1,4 +1,5 @@
-//! Rows as the log has them: the buffers of their columns, end to end. Format: docs/format.md, "Rows of a record".
+//! Rows as the log has them: the buffers of their columns, end to end. Format: docs/format.md,
+//! "Rows of a record".
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ pub(crate) struct EncodedRows {
 }
 
 impl EncodedRows {
-    /// The rows of a batch that has the columns of a table. `memory` is used again, whatever it holds.
+    /// The rows of a batch that has the columns of a table. `memory` is used again, whatever it
+    /// holds.
     pub(crate) fn encode(schema: &TableSchema, batch: &RecordBatch, memory: MutableBuffer) -> Self {
         Self::encode_columns(schema, batch.columns(), batch.num_rows(), memory)
     }
@@ -94,8 +96,8 @@ impl EncodedRows {
         }
     }
 
-    /// Encoded rows that take all of some bytes, or what is wrong with them. Columns are looked at by
-    /// [`decode`](Self::decode), which knows their types.
+    /// Encoded rows that take all of some bytes, or what is wrong with them. Columns are looked at
+    /// by [`decode`](Self::decode), which knows their types.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut fields = Reader::new(bytes);
         let counts = fields.u32().zip(fields.u32()).ok_or(CUT_SHORT)?;

@@ -44,7 +44,8 @@ impl Filter {
         &self.conditions
     }
 
-    /// Which of some rows meet it, given their columns by position in the schema; none if there are no conditions.
+    /// Which of some rows meet it, given their columns by position in the schema; none if there are
+    /// no conditions.
     ///
     /// # Errors
     ///

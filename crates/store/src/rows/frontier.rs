@@ -2,13 +2,13 @@
 
 use super::Place;
 
-/// The next row of each of several sources, in the direction of a scan: a binary heap that also tells the second row, up to
-/// which the first source may go on. O(log(sources)) a step.
+/// The next row of each of several sources, in the direction of a scan: a binary heap that also
+/// tells the second row, up to which the first source may go on. O(log(sources)) a step.
 #[derive(Debug)]
 pub(crate) struct Frontier {
     reverse: bool,
-    /// Places as numbers of which the least comes first, and what they stand for. None is before its parent's, which
-    /// for entry `n` is entry `(n - 1) / 2`.
+    /// Places as numbers of which the least comes first, and what they stand for. None is before
+    /// its parent's, which for entry `n` is entry `(n - 1) / 2`.
     heap: Vec<(Place, usize)>,
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct Generation {
     /// The generation's first sequence number.
     pub(crate) first_sequence: u64,
     heads: RwLock<HashMap<TableId, Arc<Head>>>,
-    /// Where the records end in the log that have rows which were held back from the generation before.
+    /// Where the records end in the log that have rows which were held back from the generation
+    /// before.
     held_until: AtomicU64,
     bytes: AtomicUsize,
     /// The part of these bytes that are blocks of sparse tables waiting to be written.
@@ -74,8 +75,8 @@ impl Generation {
         self.heads.write().insert(table, Arc::new(head));
     }
 
-    /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`, and blocks, whose
-    /// follow. Returns the next one.
+    /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`,
+    /// and blocks, whose follow. Returns the next one.
     pub(crate) fn append_blocks(
         &self,
         table: TableId,
@@ -94,7 +95,8 @@ impl Generation {
         next
     }
 
-    /// Adds a block of a sparse table that is written, and counts as one write of this sequence number.
+    /// Adds a block of a sparse table that is written, and counts as one write of this sequence
+    /// number.
     fn put_block(&self, table: TableId, block: i64, sequence: u64, written: BlockRef) {
         self.head_or_new(table).put_block(block, sequence, written);
         self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);

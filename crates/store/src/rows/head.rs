@@ -1,8 +1,9 @@
 //! The head of a table: its newest rows, in memory.
 //!
-//! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own and is not touched again
-//! until it is flushed. Small ones are merged with those that arrived next to them, sixteen at a time, so that a reader
-//! meets few runs whatever the size of commits, and each row is copied a few times at most.
+//! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own
+//! and is not touched again until it is flushed. Small ones are merged with those that arrived next
+//! to them, sixteen at a time, so that a reader meets few runs whatever the size of commits, and
+//! each row is copied a few times at most.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -22,8 +23,8 @@ const SIZE_BITS: u32 = FAN_IN.ilog2();
 /// Sizes of runs that are merged: those of up to 4,095 rows.
 const SMALL_SIZES: u32 = 3;
 
-/// Rows appended since some moment, and deletions made since. Rows and deletions are only ever added, so whoever
-/// reads up to a sequence number always finds the same.
+/// Rows appended since some moment, and deletions made since. Rows and deletions are only ever
+/// added, so whoever reads up to a sequence number always finds the same.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     inner: RwLock<Inner>,
@@ -39,7 +40,8 @@ struct Inner {
     runs: Vec<Arc<SortedRows>>,
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
-    /// Blocks of a sparse table that commits have written, each with the sequence number it counts as, ascending.
+    /// Blocks of a sparse table that commits have written, each with the sequence number it counts
+    /// as, ascending.
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
 }
 
@@ -51,7 +53,8 @@ impl Head {
         bytes
     }
 
-    /// Merges runs until fewer than sixteen of one size follow one another; does nothing while another thread does so.
+    /// Merges runs until fewer than sixteen of one size follow one another; does nothing while
+    /// another thread does so.
     pub(crate) fn merge_small(&self) {
         let Some(_merging) = self.merging.try_lock() else {
             return;
@@ -153,7 +156,8 @@ impl Head {
             .copied()
     }
 
-    /// The first block in a range that was written before sequence number `before`; in reverse, the last.
+    /// The first block in a range that was written before sequence number `before`; in reverse, the
+    /// last.
     pub(crate) fn next_block(&self, range: RangeInclusive<i64>, before: u64, reverse: bool) -> Option<i64> {
         let inner = self.inner.read();
         let is_visible = |(_, written): &(&i64, &Vec<(u64, BlockRef)>)| written[0].0 < before;
@@ -189,8 +193,8 @@ impl Head {
         inner.runs.iter().any(|run| !run.between(bounds).is_empty())
     }
 
-    /// The row of a time that arrived last, of those with a sequence number below `before`. `newest_left` tells the
-    /// greatest sequence number, up to another, with which a row is left.
+    /// The row of a time that arrived last, of those with a sequence number below `before`.
+    /// `newest_left` tells the greatest sequence number, up to another, with which a row is left.
     pub(crate) fn last_at(
         &self,
         time: i64,
@@ -252,8 +256,8 @@ impl Head {
         inner.runs.iter().map(of_run).sum()
     }
 
-    /// A head without the rows that are later than a time, and these as one run. Nothing may be added meanwhile, and there are
-    /// no deletions.
+    /// A head without the rows that are later than a time, and these as one run. Nothing may be
+    /// added meanwhile, and there are no deletions.
     ///
     /// # Errors
     ///

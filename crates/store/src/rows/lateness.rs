@@ -36,8 +36,8 @@ impl Lateness {
         self.counts.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// By how many ticks rows were late at most, the greatest lateness first; then without those that were as late, and so
-    /// on.
+    /// By how many ticks rows were late at most, the greatest lateness first; then without those
+    /// that were as late, and so on.
     pub(crate) fn bounds(&self) -> impl Iterator<Item = u64> {
         let buckets = (0..BUCKETS).rev().filter(|&bucket| self.counts[bucket] > 0);
         buckets.map(|bucket| u64::MAX >> (BUCKETS - 1 - bucket))

@@ -1,7 +1,8 @@
 //! Rows of several batches in one order.
 //!
-//! The order is a list of stretches of rows of one batch, so what it costs is how often batches take turns: once for each
-//! batch whose times lie above those before it, and at worst once for each row.
+//! The order is a list of stretches of rows of one batch, so what it costs is how often batches
+//! take turns: once for each batch whose times lie above those before it, and at worst once for
+//! each row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ struct Stretch {
     end_position: u32,
 }
 
-/// Merging goes on by stretches as long as they have so many rows on average; below that sorting takes less time.
+/// Merging goes on by stretches as long as they have so many rows on average; below that sorting
+/// takes less time.
 const STRETCH_ROWS_MIN: usize = 8;
 
 /// So many stretches are merged before their average length is looked at.
@@ -42,8 +44,8 @@ const STRETCHES_JUDGED: usize = 64;
 impl RowsInOrder {
     /// The rows of some runs, which stand in the order of their sequence numbers.
     ///
-    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n log(runs)): a stable sort,
-    /// which takes runs for what they are.
+    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n
+    /// log(runs)): a stable sort, which takes runs for what they are.
     pub(crate) fn new(runs: Vec<Arc<SortedRows>>) -> Self {
         let runs: Vec<_> = runs.into_iter().filter(|run| run.len() > 0).collect();
         let mut order = Self {
@@ -56,7 +58,8 @@ impl RowsInOrder {
         order
     }
 
-    /// Adds rows from those at `begins` on, which are moved past them, until all are there or stretches are short.
+    /// Adds rows from those at `begins` on, which are moved past them, until all are there or
+    /// stretches are short.
     fn merge_stretches(&mut self, begins: &mut [usize]) {
         let mut frontier = Frontier::new(false);
         for (number, run) in self.runs.iter().enumerate() {

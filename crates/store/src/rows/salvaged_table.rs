@@ -18,8 +18,8 @@ pub struct SalvagedTable {
     pub gaps: Vec<Gap>,
 }
 
-/// A range of times in which rows may be missing, in ticks of the time column's unit. Both ends are included: rows
-/// of that very time may be missing, too.
+/// A range of times in which rows may be missing, in ticks of the time column's unit. Both ends are
+/// included: rows of that very time may be missing, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// Where it begins; none if before all times.

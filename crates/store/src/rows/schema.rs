@@ -16,13 +16,14 @@ pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 
 /// The columns of a table, one of which is its time.
 ///
-/// The time column is an Arrow `Timestamp` of any unit, with or without a time zone, and never null. The other
-/// columns are numbers (`Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float16` … `Float64`, `Decimal32` … `Decimal256`),
-/// times (`Timestamp`, `Date32`, `Date64`, `Time32`, `Time64`, `Duration`, `Interval(YearMonth)`), text or bytes (`Utf8`,
-/// `Binary`, `FixedSizeBinary` of 1 to 4,096 bytes), nullable or not. `LargeUtf8` and `Utf8View` are stored as `Utf8`,
-/// `LargeBinary` and `BinaryView` as `Binary`, a `Dictionary` as what it stands for, and batches may have them so. A time
-/// zone is kept with the type; it does not change what is stored, which is, as in Arrow, the time in UTC if there is a
-/// zone and local time if there is none.
+/// The time column is an Arrow `Timestamp` of any unit, with or without a time zone, and never
+/// null. The other columns are numbers (`Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float16`
+/// … `Float64`, `Decimal32` … `Decimal256`), times (`Timestamp`, `Date32`, `Date64`, `Time32`,
+/// `Time64`, `Duration`, `Interval(YearMonth)`), text or bytes (`Utf8`, `Binary`, `FixedSizeBinary`
+/// of 1 to 4,096 bytes), nullable or not. `LargeUtf8` and `Utf8View` are stored as `Utf8`,
+/// `LargeBinary` and `BinaryView` as `Binary`, a `Dictionary` as what it stands for, and batches
+/// may have them so. A time zone is kept with the type; it does not change what is stored, which
+/// is, as in Arrow, the time in UTC if there is a zone and local time if there is none.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,7 +59,8 @@ pub(crate) struct ColumnLayout {
     pub(crate) valid_bit: Option<usize>,
 }
 
-/// Rows begin with a column of flags, if there are any; fixed columns follow in the order of the schema.
+/// Rows begin with a column of flags, if there are any; fixed columns follow in the order of the
+/// schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnPlace {
     /// The key of the row's entry.
@@ -76,8 +78,8 @@ impl TableSchema {
     ///
     /// # Errors
     ///
-    /// The time column is missing or no timestamp; two columns have one name, or one is called `_sequence`; a type
-    /// cannot be stored.
+    /// The time column is missing or no timestamp; two columns have one name, or one is called
+    /// `_sequence`; a type cannot be stored.
     pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let Some(time) = names.iter().position(|name| name == time_column) else {
@@ -177,12 +179,13 @@ impl TableSchema {
         })
     }
 
-    /// Gives rows a key: their time and these columns. A row that is appended takes the place of the one that has its key, and
-    /// of several in one batch the last counts. Null equals null, a NaN any of the same bits, and -0.0 is not 0.0. The time
-    /// column may be named or left out.
+    /// Gives rows a key: their time and these columns. A row that is appended takes the place of
+    /// the one that has its key, and of several in one batch the last counts. Null equals null, a
+    /// NaN any of the same bits, and -0.0 is not 0.0. The time column may be named or left out.
     ///
-    /// Rows that are newer than all rows of their table are compared with each other, unless their times ascend, and with
-    /// nothing else. For others, the rows of their times are read first; where one is replaced, the other rows of its time are written again and thus count as
+    /// Rows that are newer than all rows of their table are compared with each other, unless their
+    /// times ascend, and with nothing else. For others, the rows of their times are read first;
+    /// where one is replaced, the other rows of its time are written again and thus count as
     /// appended after all that were there.
     ///
     /// ```
@@ -225,7 +228,8 @@ impl TableSchema {
         Ok(self)
     }
 
-    /// The positions of the columns that a row's key has besides its time; `None` if rows have no key.
+    /// The positions of the columns that a row's key has besides its time; `None` if rows have no
+    /// key.
     #[must_use]
     pub fn key(&self) -> Option<&[usize]> {
         self.key.as_deref()
@@ -239,8 +243,8 @@ impl TableSchema {
         Some(std::iter::once(&self.time).chain(key).map(name).collect())
     }
 
-    /// The type under which a table stores columns of a type, its own or another that holds the same values; `None` if it
-    /// stores none of them.
+    /// The type under which a table stores columns of a type, its own or another that holds the
+    /// same values; `None` if it stores none of them.
     ///
     /// ```
     /// use arrow_schema::DataType;
@@ -314,7 +318,8 @@ impl TableSchema {
     }
 }
 
-/// Fails unless the batch has the table's columns: names, order and types, and values where they are required.
+/// Fails unless the batch has the table's columns: names, order and types, and values where they
+/// are required.
 pub(crate) fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
     let expected = schema.arrow().fields();
     let found = batch.schema_ref().fields();

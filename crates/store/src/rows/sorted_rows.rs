@@ -96,7 +96,8 @@ impl SortedBatch {
     }
 }
 
-/// Rows of one commit or of several that followed one another, by time and sequence number. They never change.
+/// Rows of one commit or of several that followed one another, by time and sequence number. They
+/// never change.
 #[derive(Debug)]
 pub(crate) struct SortedRows {
     columns: ColumnSet,
@@ -192,7 +193,8 @@ impl SortedRows {
         self.size
     }
 
-    /// The least sequence number, and one above the greatest. Others between the two may belong to other tables.
+    /// The least sequence number, and one above the greatest. Others between the two may belong to
+    /// other tables.
     pub(crate) fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
     }
@@ -247,13 +249,15 @@ impl SortedRows {
     }
 }
 
-/// Bytes of memory for a row of a schema without its text: the sequence number, flags by the byte, ends of text.
+/// Bytes of memory for a row of a schema without its text: the sequence number, flags by the byte,
+/// ends of text.
 fn row_bytes(schema: &TableSchema) -> usize {
     let layout = schema.layout();
     size_of::<i64>() + size_of::<u64>() + layout.fixed_len() + 4 * layout.variable_columns()
 }
 
-/// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in different rows.
+/// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in
+/// different rows.
 fn row_bytes_max(schema: &TableSchema, columns: &[ArrayRef]) -> usize {
     let longest = Variable::all(columns).map(|column| column.longest());
     schema.layout().fixed_len() + longest.sum::<usize>()
@@ -264,8 +268,8 @@ fn variable_bytes(columns: &[ArrayRef]) -> usize {
     Variable::all(columns).map(|column| column.bytes()).sum()
 }
 
-/// Fails if the columns of a row, its time left out, have more than so many bytes. The first row of the batch is called
-/// `first` in the message.
+/// Fails if the columns of a row, its time left out, have more than so many bytes. The first row of
+/// the batch is called `first` in the message.
 pub(crate) fn check_row_bytes(
     schema: &TableSchema,
     batch: &RecordBatch,

@@ -13,8 +13,8 @@ pub(crate) struct TableEntry {
     /// Shared with the scans that name the table in their errors.
     pub(crate) name: Arc<str>,
     pub(crate) schema: Arc<TableSchema>,
-    /// The first checkpoint that has the table. Pages older than that are not the table's, whatever they say: page
-    /// ids are given out again.
+    /// The first checkpoint that has the table. Pages older than that are not the table's, whatever
+    /// they say: page ids are given out again.
     pub(crate) since: u64,
     /// The page that names the table's tree.
     pub(crate) root: PageId,
@@ -27,8 +27,8 @@ pub(crate) struct TableEntry {
 }
 
 impl TableEntry {
-    /// The deletion of the rows that the retention of the table does not keep, given the time of the newest row and a sequence
-    /// number above all of them; none if it keeps all.
+    /// The deletion of the rows that the retention of the table does not keep, given the time of
+    /// the newest row and a sequence number above all of them; none if it keeps all.
     pub(crate) fn expired(&self, newest: Option<i64>, at: u64) -> Option<Deletion> {
         let first = newest?.checked_sub_unsigned(self.retention?)?;
         Some(Deletion {

@@ -35,12 +35,14 @@ impl Variable {
         columns.iter().filter_map(|array| Self::of(&**array))
     }
 
-    /// Where the values end in [`values`](Self::values), the first before all: ascending, and one more than there are rows.
+    /// Where the values end in [`values`](Self::values), the first before all: ascending, and one
+    /// more than there are rows.
     pub(crate) fn ends(&self) -> &[i32] {
         &self.ends
     }
 
-    /// All bytes between the first and the last of the ends, those of rows without a value included.
+    /// All bytes between the first and the last of the ends, those of rows without a value
+    /// included.
     pub(crate) fn values(&self) -> &[u8] {
         &self.values[offset(self.ends[0])..offset(self.ends[self.ends.len() - 1])]
     }

@@ -128,8 +128,8 @@ fn blocks_that_a_later_record_vouches_for_are_missed() {
     assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
 }
 
-/// Cuts the power at each event of an append of some rows behind the old ones, or over them; returns how many images
-/// have the batch, and how many do not.
+/// Cuts the power at each event of an append of some rows behind the old ones, or over them;
+/// returns how many images have the batch, and how many do not.
 fn cut(times: &std::ops::Range<i64>, durability: Durability) -> (u64, u64) {
     let (mut with, mut without) = (0, 0);
     let disk = SimDisk::new(1);
@@ -284,8 +284,8 @@ fn offsets_in(scan: Result<Scan>) -> Vec<i64> {
     offsets.into_values().collect()
 }
 
-/// A store whose table has rows of offset 1 in blocks of a checkpoint, and of some times those of 2 and then of 3 in
-/// blocks that are in memory; the snapshots are of each of these moments.
+/// A store whose table has rows of offset 1 in blocks of a checkpoint, and of some times those of 2
+/// and then of 3 in blocks that are in memory; the snapshots are of each of these moments.
 fn in_memory(disk: &SimDisk) -> (Store, Arc<BlockFiles>, Vec<Snapshot>) {
     let engine = Engine::open(Arc::new(disk.clone()), Path::new(STORE), options()).expect("creates");
     let files = engine.view().blocks.clone();
@@ -402,8 +402,8 @@ fn a_table_that_is_dropped_leaves_no_blocks_in_memory() {
     assert_eq!(files.unwritten(), 0);
 }
 
-/// As many rows as in [`in_memory`], written over and added in batches of several sizes until the disk is full or they are
-/// all there; whether it was full.
+/// As many rows as in [`in_memory`], written over and added in batches of several sizes until the
+/// disk is full or they are all there; whether it was full.
 fn write_over(table: &Table) -> bool {
     let batches = [200..900, 350..360, -40..30, 995..2600, 5000..5003];
     let appended = batches
@@ -472,8 +472,9 @@ fn rows_that_were_written_over_are_put_back_on_a_full_disk_and_after_failures() 
     );
 }
 
-/// As [`in_memory`], with rows written over and added, to be put back to the snapshot; and what the table has after each commit
-/// of that: first each stretch gone that was added, then all rows of before.
+/// As [`in_memory`], with rows written over and added, to be put back to the snapshot; and what the
+/// table has after each commit of that: first each stretch gone that was added, then all rows of
+/// before.
 fn to_be_put_back(disk: &SimDisk) -> (Store, Snapshot, Vec<BTreeMap<i64, i64>>) {
     let (store, ..) = in_memory(disk);
     let table = table(&store).expect("there");

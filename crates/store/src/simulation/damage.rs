@@ -62,11 +62,12 @@ fn a_changed_byte_is_harmless_or_named() {
             .iter()
             .rposition(|&byte| byte != 0)
             .map_or(0, |last| last + 1);
-        // What is claimed ahead of the log is zeros, and behind each superblock nothing is ever read; a sample of that
-        // will do, but in a soak.
+        // Bytes claimed ahead of the log are zeros, and nothing after a superblock is ever read; a
+        // sample of both will do, but in a soak.
         let is_soak = std::env::var_os("BEDLOAD_EVERY_BYTE").is_some();
         let is_reserved = |at: usize| name.ends_with("data") && at < 64 << 10 && at % (32 << 10) >= 4096;
-        // Blocks of sparse tables have a checksum over all they are; of them, too, a sample will do.
+        // Blocks of sparse tables have a checksum over all they are; of them, too, a sample will
+        // do.
         let is_of_blocks = name.extension().is_some_and(|kind| kind == "blocks");
         // So has a page, whose end is often empty.
         let page_bytes = 4096;
@@ -195,8 +196,8 @@ fn what_power_loss_leaves_of_a_checkpoint_is_no_damage() {
     assert!(torn > 4, "a superblock was cut short in {torn} images");
 }
 
-/// Where the pages of the catalogue and of its copy stand in the data file, as the newest checkpoint has them: those of the
-/// directory, and of each part.
+/// Where the pages of the catalogue and of its copy stand in the data file, as the newest
+/// checkpoint has them: those of the directory, and of each part.
 fn catalogues(disk: &SimDisk) -> [Vec<Vec<usize>>; 2] {
     let data = Path::new(STORE).join("data");
     let chains = catalogue_chains(&data, disk.open(&data).expect("there"));
@@ -263,8 +264,8 @@ fn of_the_catalogue_one_copy_will_do_and_the_other_is_replaced() {
     }
 }
 
-/// Drops each table that cannot be read in a store that was damaged, one of which has rows that wait for a flush; how many
-/// of the indexed and of the sparse layout there were.
+/// Drops each table that cannot be read in a store that was damaged, one of which has rows that
+/// wait for a flush; how many of the indexed and of the sparse layout there were.
 fn drop_damaged(disk: &SimDisk, writers: &[Writer], place: &str) -> [usize; 2] {
     let store = open(disk, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
     let mut dropped = [0; 2];

@@ -69,7 +69,8 @@ impl Run {
         Ok(())
     }
 
-    /// After closing and opening, what was acknowledged is there; an operation that failed may be there too.
+    /// After closing and opening, what was acknowledged is there; an operation that failed may be
+    /// there too.
     fn check_reopened(&self, disk: &SimDisk) -> Result<(), String> {
         let store = open(disk, options()).map_err(|error| format!("does not open again: {error}"))?;
         for (writer, &acknowledged) in self.writers.iter().zip(&self.acknowledged) {

@@ -1,4 +1,5 @@
-//! Commits over several tables, with the power cut anywhere: each of them is in all of its tables, or in none.
+//! Commits over several tables, with the power cut anywhere: each of them is in all of its tables,
+//! or in none.
 
 use std::sync::Arc;
 
@@ -89,7 +90,8 @@ fn trace(seed: u64) -> Result<(Trace, States)> {
     Ok((disk.trace(begun), states))
 }
 
-/// After how many commits the tables hold what they do; an error if their state is that of no number of commits.
+/// After how many commits the tables hold what they do; an error if their state is that of no
+/// number of commits.
 fn commits_in(store: &Store, states: &States) -> Result<Option<usize>> {
     let mut found: [Vec<i64>; TABLES.len()] = Default::default();
     for (ids, name) in found.iter_mut().zip(TABLES) {

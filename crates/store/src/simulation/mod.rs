@@ -1,7 +1,8 @@
-//! The store on the simulated disk: power cut at every call, every call failing once, the disk full.
+//! The store on the simulated disk: power cut at every call, every call failing once, the disk
+//! full.
 //!
-//! How many cuts are tried is set by `BEDLOAD_POWER_CUTS` (default: a fixed slice); a failure prints the one line
-//! that runs it again.
+//! How many cuts are tried is set by `BEDLOAD_POWER_CUTS` (default: a fixed slice); a failure
+//! prints the one line that runs it again.
 
 mod backup;
 mod blocks;

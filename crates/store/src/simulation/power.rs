@@ -23,8 +23,8 @@ pub(super) fn cuts() -> u64 {
         .unwrap_or(CUTS)
 }
 
-/// Runs all writers, one operation at a time in a seeded order, with flushes and a snapshot in between; returns what
-/// was done to the disk.
+/// Runs all writers, one operation at a time in a seeded order, with flushes and a snapshot in
+/// between; returns what was done to the disk.
 fn interleaved_trace(seed: u64, operations: usize, durability: Durability) -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(seed);
     let begun = disk.record();
@@ -54,8 +54,8 @@ fn interleaved_trace(seed: u64, operations: usize, durability: Durability) -> (T
     (disk.trace(begun), writers)
 }
 
-/// As [`interleaved_trace`], with the process dying now and then, and another one going on from what it left: nothing
-/// that was not synced is lost, and yet nothing of it is durable.
+/// As [`interleaved_trace`], with the process dying now and then, and another one going on from
+/// what it left: nothing that was not synced is lost, and yet nothing of it is durable.
 fn mortal_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(seed);
     let begun = disk.record();
@@ -107,8 +107,8 @@ fn live(disk: &SimDisk, store: &Store, writers: &mut [Writer], rng: &mut Rng) ->
     Ok(())
 }
 
-/// Runs each writer in a thread of its own, with the background thread and one that flushes: commits share syncs and
-/// overlap with checkpoints.
+/// Runs each writer in a thread of its own, with the background thread and one that flushes:
+/// commits share syncs and overlap with checkpoints.
 fn threaded_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(seed);
     let begun = disk.record();
@@ -151,8 +151,8 @@ struct Cut {
     seed: u64,
 }
 
-/// Cuts the power at every event of the trace, `per_event` times with other outcomes, and checks each disk that
-/// results; returns how many there were.
+/// Cuts the power at every event of the trace, `per_event` times with other outcomes, and checks
+/// each disk that results; returns how many there were.
 fn cut_everywhere(name: &str, trace: &Trace, writers: &[Writer], seed: u64, per_event: u64) -> u64 {
     let mut cuts = 0;
     each_event(trace, seed, |event, replay, progress| {
@@ -210,7 +210,8 @@ fn try_cut(name: &str, seed: u64, replay: &Replay<'_>, writers: &[Writer], progr
     }
 }
 
-/// Recovers, checks every table and every page; now and then goes on writing, or loses power in the recovery.
+/// Recovers, checks every table and every page; now and then goes on writing, or loses power in the
+/// recovery.
 fn check(image: &SimDisk, writers: &[Writer], progress: &Progress, seed: u64) -> Result<(), String> {
     let text = |error: crate::Error| error.to_string();
     let begun_trace = image.record();
@@ -313,7 +314,8 @@ fn relaxed_commits_lose_the_newest_and_nothing_before() {
         let mut order = Vec::new();
         let mut begun = 0;
         each_event(&trace, seed, |event, replay, progress| {
-            // Operations were done one at a time: the one that was just begun is the next in their order.
+            // Operations were done one at a time: the one that was just begun is the next in their
+            // order.
             if progress.begun.iter().sum::<usize>() > order.len() {
                 let writer =
                     (0..WRITERS).find(|&w| progress.begun[w] > order.iter().filter(|&&o| o == w).count());

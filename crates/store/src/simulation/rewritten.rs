@@ -1,4 +1,5 @@
-//! Blocks that a flush writes over: the disk is asked for the old ones before they are read, and the new ones stay in memory.
+//! Blocks that a flush writes over: the disk is asked for the old ones before they are read, and
+//! the new ones stay in memory.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ fn batch(times: impl Iterator<Item = i64>, written: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns).expect("of one length")
 }
 
-/// A store that has just been opened, so that it has nothing in memory; its table has rows of all times, in so many blocks.
+/// A store that has just been opened, so that it has nothing in memory; its table has rows of all
+/// times, in so many blocks.
 fn reopened() -> (SimDisk, Store, u64) {
     let disk = SimDisk::new(1);
     let store = open(&disk, options()).expect("creates");
@@ -39,13 +41,14 @@ fn reopened() -> (SimDisk, Store, u64) {
     (disk, store, density.expect("sparse").blocks)
 }
 
-/// Few times, of which at least one is in each block: a block has room for no fewer rows than there are in one on average.
+/// Few times, of which at least one is in each block: a block has room for no fewer rows than there
+/// are in one on average.
 fn in_each(blocks: u64) -> impl Iterator<Item = i64> {
     (0..ROWS).step_by(usize::try_from(ROWS.unsigned_abs() / blocks).expect("few"))
 }
 
-/// Writes rows of some times over, each in a batch of its own, and flushes them. Returns the requests to fetch ahead, and how
-/// often blocks were read, by the flush.
+/// Writes rows of some times over, each in a batch of its own, and flushes them. Returns the
+/// requests to fetch ahead, and how often blocks were read, by the flush.
 fn write_over(
     disk: &SimDisk,
     store: &Store,

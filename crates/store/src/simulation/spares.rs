@@ -1,4 +1,5 @@
-//! Segments of the log that become spares, and what is read when the superblock behind them is lost as well.
+//! Segments of the log that become spares, and what is read when the superblock behind them is lost
+//! as well.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::store::Store;
 /// Operations of each writer.
 const OPERATIONS: usize = 10;
 
-/// Writers in turn, with a flush behind every third operation: segments are written over again and again.
+/// Writers in turn, with a flush behind every third operation: segments are written over again and
+/// again.
 fn trace() -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(1);
     let begun = disk.record();

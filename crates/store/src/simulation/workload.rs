@@ -1,7 +1,8 @@
 //! The operations of writers, and the contents of their tables after each.
 //!
-//! Each writer has a table of its own and does one operation after another, so its table must hold what its model
-//! says after some operation: none acknowledged may be missing, none not yet begun may be there.
+//! Each writer has a table of its own and does one operation after another, so its table must hold
+//! what its model says after some operation: none acknowledged may be missing, none not yet begun
+//! may be there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -107,7 +108,8 @@ pub(super) struct Writer {
     marks: Vec<Mark>,
 }
 
-/// Times of rows of the sparse table, many of which were taken by earlier rows. Longer batches fill blocks.
+/// Times of rows of the sparse table, many of which were taken by earlier rows. Longer batches fill
+/// blocks.
 fn sparse_time_of(id: i64) -> i64 {
     INTERVAL * (id - 100 - if id / 150 % 2 == 1 { 60 } else { 0 })
 }
@@ -209,7 +211,8 @@ impl Writer {
         }
     }
 
-    /// Goes on from what the store holds after its process died; returns the number of operations in it.
+    /// Goes on from what the store holds after its process died; returns the number of operations
+    /// in it.
     pub(super) fn resume(&mut self, store: &Store) -> Result<usize> {
         let operations = self.operations_in(store)?;
         self.next = operations
@@ -225,7 +228,8 @@ impl Writer {
         self.next
     }
 
-    /// How many operations lead to what the store's table holds; several numbers if some changed nothing.
+    /// How many operations lead to what the store's table holds; several numbers if some changed
+    /// nothing.
     pub(super) fn operations_in(&self, store: &Store) -> Result<Vec<usize>> {
         let found = read(&store.table(&table_name(self.number))?)?;
         let states = self.states.iter().enumerate();
@@ -235,7 +239,8 @@ impl Writer {
             .collect())
     }
 
-    /// How many rows of the present state the store's table lacks. Fails on a row that no state has.
+    /// How many rows of the present state the store's table lacks. Fails on a row that no state
+    /// has.
     pub(super) fn missing_in(&self, store: &Store) -> Result<usize> {
         let found = read(&store.table(&table_name(self.number))?)?;
         let present = &self.states[self.next];
@@ -249,8 +254,8 @@ impl Writer {
             .count())
     }
 
-    /// Fails unless the table holds what it may after at least `acknowledged` and at most `begun` operations; returns
-    /// after how many.
+    /// Fails unless the table holds what it may after at least `acknowledged` and at most `begun`
+    /// operations; returns after how many.
     pub(super) fn check(&self, store: &Store, acknowledged: usize, begun: usize) -> Result<usize, String> {
         let table = store
             .table(&table_name(self.number))

@@ -2,10 +2,11 @@
 //! its key.
 //!
 //! Rules:
-//! 1. Commits to tables with a key take turns ([`Shared::keyed`]): no row comes or goes between the reading of the rows that
-//!    are replaced and the commit that replaces them.
-//! 2. Rows that are replaced are deleted in the commit that has the new ones. A deletion covers all rows of its times, so
-//!    those that keep their place are appended again, in the same commit and in their order.
+//! 1. Commits to tables with a key take turns ([`Shared::keyed`]): no row comes or goes between the
+//!    reading of the rows that are replaced and the commit that replaces them.
+//! 2. Rows that are replaced are deleted in the commit that has the new ones. A deletion covers all
+//!    rows of its times, so those that keep their place are appended again, in the same commit and
+//!    in their order.
 //! 3. Rows that are newer than all rows of the table replace none, and nothing is read for them.
 
 use std::ops::{Range, RangeInclusive};
@@ -26,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::rows::{check_columns, to_stored};
 use crate::table::Layout;
 
-/// As many rows of other times may be read for each time that is looked for, and [`READ_ALWAYS`] besides: one long scan takes
-/// less time than many short ones.
+/// As many rows of other times may be read for each time that is looked for, and [`READ_ALWAYS`]
+/// besides: one long scan takes less time than many short ones.
 const READ_EACH: u64 = 8;
 const READ_ALWAYS: u64 = 1024;
 
@@ -153,8 +154,8 @@ fn latest(table: &Table) -> Result<Option<i64>> {
     Ok(times(batch.column(0)).and_then(|times| times.first().copied()))
 }
 
-/// Reads the rows of some times, ascending, and perhaps of times between them. Each batch that is added has all rows from
-/// its first time to its last.
+/// Reads the rows of some times, ascending, and perhaps of times between them. Each batch that is
+/// added has all rows from its first time to its last.
 fn read(table: &Table, wanted: &[i64], stretches: &mut Vec<RecordBatch>) -> Result<()> {
     let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else {
         return Ok(());
@@ -209,7 +210,8 @@ fn kept(table: &Table, old: &RecordBatch, new: &RecordBatch) -> Result<Vec<bool>
     Ok(kept)
 }
 
-/// Within `rows`, which have all rows of their times: the runs of rows at each time of which one is not kept.
+/// Within `rows`, which have all rows of their times: the runs of rows at each time of which one is
+/// not kept.
 fn replaced_runs(times: &[i64], kept: &[bool], rows: Range<usize>) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut begin = rows.start;

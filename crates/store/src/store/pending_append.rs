@@ -8,10 +8,11 @@ use super::{Shared, Table};
 use crate::engine::{Appended, Begun};
 use crate::error::Result;
 
-/// Rows that [`Table::begin_append`] has added to the log, and that may be neither durable nor visible yet.
+/// Rows that [`Table::begin_append`] has added to the log, and that may be neither durable nor
+/// visible yet.
 ///
-/// Dropped without a wait, they become durable and visible with the next commit that is waited for, flush or closing of
-/// the store; an error is then told to that one.
+/// Dropped without a wait, they become durable and visible with the next commit that is waited for,
+/// flush or closing of the store; an error is then told to that one.
 #[derive(Debug)]
 #[must_use = "whether the rows are durable is known once it was waited for"]
 pub struct PendingAppend {
@@ -20,12 +21,13 @@ pub struct PendingAppend {
 }
 
 impl PendingAppend {
-    /// Returns once the rows are as durable as the store's [`Durability`](crate::Durability) says, and visible; at once if
-    /// they are.
+    /// Returns once the rows are as durable as the store's [`Durability`](crate::Durability) says,
+    /// and visible; at once if they are.
     ///
     /// # Errors
     ///
-    /// The disk failed; whether the rows are durable is then unknown, and the store takes no more writes.
+    /// The disk failed; whether the rows are durable is then unknown, and the store takes no more
+    /// writes.
     pub fn wait(self) -> Result<Appended> {
         self.shared.engine.finish(&self.begun)?;
         Ok(self.begun.appended)
@@ -33,12 +35,13 @@ impl PendingAppend {
 }
 
 impl Table {
-    /// As [`append`](Self::append), without waiting for the disk: so one thread keeps the log busy, and one sync serves all
-    /// appends that were begun before it. Commits become visible in the order in which they were begun, so the last one that
-    /// is waited for says that all before it are durable.
+    /// As [`append`](Self::append), without waiting for the disk: so one thread keeps the log busy,
+    /// and one sync serves all appends that were begun before it. Commits become visible in the
+    /// order in which they were begun, so the last one that is waited for says that all before it
+    /// are durable.
     ///
-    /// A batch for a sparse table that is written as blocks, one for a table with a key, and one that is longer than the
-    /// memory for rows, is durable on return.
+    /// A batch for a sparse table that is written as blocks, one for a table with a key, and one
+    /// that is longer than the memory for rows, is durable on return.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -12,14 +12,17 @@ use crate::scan::Scan;
 use crate::table::{Layout, Snap};
 
 impl Table {
-    /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that were written over or
-    /// deleted since come back, and those that were added go. Whoever else writes there meanwhile may see either.
+    /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that
+    /// were written over or deleted since come back, and those that were added go. Whoever else
+    /// writes there meanwhile may see either.
     ///
-    /// It takes a commit for each stretch of rows that go, which go first, and one for each batch of a scan of the snapshot.
-    /// If it fails half-way the rest is as it was, and it can be done again as long as the snapshot is held.
+    /// It takes a commit for each stretch of rows that go, which go first, and one for each batch
+    /// of a scan of the snapshot. If it fails half-way the rest is as it was, and it can be done
+    /// again as long as the snapshot is held.
     ///
-    /// For a full disk the store has a reserve of 1 MiB, which is set aside while there is space: it suffices to delete what
-    /// was added. Rows that were written over need space again, which flushes free as they go on.
+    /// For a full disk the store has a reserve of 1 MiB, which is set aside while there is space:
+    /// it suffices to delete what was added. Rows that were written over need space again, which
+    /// flushes free as they go on.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -49,8 +52,9 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The table is not sparse ([`retract_since`](Self::retract_since) is for others), or the snapshot is not one of its
-    /// store; the table was dropped, or is newer than the snapshot; the disk is full or fails; a page or block is damaged.
+    /// The table is not sparse ([`retract_since`](Self::retract_since) is for others), or the
+    /// snapshot is not one of its store; the table was dropped, or is newer than the snapshot; the
+    /// disk is full or fails; a page or block is damaged.
     pub fn put_back(&self, snapshot: &Snapshot, times: impl RangeBounds<i64>) -> Result<()> {
         let refused = |reason: &str| Err(Error::schema(format!("table {:?} {reason}", self.name())));
         if self.layout() == Layout::Indexed {
@@ -88,7 +92,8 @@ impl Table {
             .try_for_each(|batch| refused.append_back(&batch?))
     }
 
-    /// Appends rows that were there before. On a full disk a flush makes room first: what they were written over with goes.
+    /// Appends rows that were there before. On a full disk a flush makes room first: what they were
+    /// written over with goes.
     fn append_back(&self, batch: &RecordBatch) -> Result<()> {
         match self.append(batch) {
             Err(Error::NoSpace { .. }) => {

@@ -22,8 +22,8 @@ pub struct Row {
 pub enum Value<'r> {
     /// A value of a boolean column.
     Bool(bool),
-    /// Of a column of signed integers, of times, dates, durations or months, in the column's unit, or of decimals of 32 or
-    /// 64 bits, without their scale.
+    /// A value of a column of signed integers, of times, dates, durations or months, in the
+    /// column's unit, or of decimals of 32 or 64 bits, without their scale.
     Int(i64),
     /// A value of a column of unsigned integers.
     UInt(u64),
@@ -50,8 +50,8 @@ impl Row {
         self.time
     }
 
-    /// The value of the column at a position in the schema; none if the row has no value there, or there is no such
-    /// column.
+    /// The value of the column at a position in the schema; none if the row has no value there, or
+    /// there is no such column.
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
         match &self.found {

@@ -39,7 +39,8 @@ impl Table {
         &self.table.entry.name
     }
 
-    /// A number that no other table of the store has or had, dropped ones included. Renaming keeps it.
+    /// A number that no other table of the store has or had, dropped ones included. Renaming keeps
+    /// it.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.table.entry.id.0
@@ -51,16 +52,17 @@ impl Table {
         &self.table.entry.schema
     }
 
-    /// Appends the rows of a batch, all of them or, on an error, none. On return they are as durable as the store's
-    /// [`Durability`](crate::Durability) says, and visible.
+    /// Appends the rows of a batch, all of them or, on an error, none. On return they are as
+    /// durable as the store's [`Durability`](crate::Durability) says, and visible.
     ///
-    /// Rows may have any times and share them; rows of one time keep the order of their arrival. In a table with a key they
-    /// take the place of rows with the same key ([`TableSchema::with_key`]).
+    /// Rows may have any times and share them; rows of one time keep the order of their arrival. In
+    /// a table with a key they take the place of rows with the same key
+    /// ([`TableSchema::with_key`]).
     ///
     /// # Errors
     ///
-    /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the table was
-    /// dropped; the disk is full or fails.
+    /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the
+    /// table was dropped; the disk is full or fails.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         if self.has_key() {
             return self.append_keyed(batch);
@@ -74,17 +76,18 @@ impl Table {
         self.table.layout()
     }
 
-    /// A handle through which rows that are not on the grid of a sparse table are moved to it. Tables of another
-    /// layout have no grid.
+    /// A handle through which rows that are not on the grid of a sparse table are moved to it.
+    /// Tables of another layout have no grid.
     #[must_use]
     pub fn snapping(&self, snap: Snap) -> Self {
         Self { snap, ..self.clone() }
     }
 
-    /// The row of a time, in ticks of the time column's unit; if there are several, the one that arrived last.
+    /// The row of a time, in ticks of the time column's unit; if there are several, the one that
+    /// arrived last.
     ///
-    /// In a sparse table this touches at most one page of metadata and one block; in an indexed one, a path of the tree, and
-    /// an index and a leaf of each run that has rows around that time.
+    /// In a sparse table this touches at most one page of metadata and one block; in an indexed
+    /// one, a path of the tree, and an index and a leaf of each run that has rows around that time.
     ///
     /// # Errors
     ///
@@ -100,7 +103,8 @@ impl Table {
         Ok(found.map(|found| Row::new(time, found)))
     }
 
-    /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.
+    /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of
+    /// now.
     ///
     /// # Errors
     ///
@@ -115,11 +119,12 @@ impl Table {
     ///
     /// A batch that is longer than the memory for rows
     /// ([`Options::head_bytes`](crate::Options::head_bytes)) counts as appended when its append
-    /// began, and is visible when it returns: a mark that was taken in between comes after its rows.
+    /// began, and is visible when it returns: a mark that was taken in between comes after its
+    /// rows.
     ///
-    /// Rows that are not in pages yet are found without a look at others of another time; where a checkpoint came between, all
-    /// of the table is read. Beside a writer, that is so only for what it had committed and flushed between two calls of
-    /// [`Store::refresh`](crate::Store::refresh).
+    /// Rows that are not in pages yet are found without a look at others of another time; where a
+    /// checkpoint came between, all of the table is read. Beside a writer, that is so only for what
+    /// it had committed and flushed between two calls of [`Store::refresh`](crate::Store::refresh).
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -142,7 +147,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The mark is of another table; the table is sparse, whose rows have no numbers of their own; the table was dropped.
+    /// The mark is of another table; the table is sparse, whose rows have no numbers of their own;
+    /// the table was dropped.
     pub fn since(&self, mark: Mark) -> Result<Scan> {
         self.check_mark(mark)?;
         if self.layout() != Layout::Indexed {
@@ -175,12 +181,13 @@ impl Table {
         self.shared.engine.delete(self.table.entry.id, deletion)
     }
 
-    /// Keeps rows for this long from now on, counted back from the newest row of the table; `None` for ever, as at first.
-    /// Kept with the table. A fraction of a tick of the time column counts as a whole one.
+    /// Keeps rows for this long from now on, counted back from the newest row of the table; `None`
+    /// for ever, as at first. Kept with the table. A fraction of a tick of the time column counts
+    /// as a whole one.
     ///
-    /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table of the indexed layout until
-    /// they are older by a sixteenth of the time, in a sparse table until all of a file is. Rows that arrive too old go at the next
-    /// flush.
+    /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table
+    /// of the indexed layout until they are older by a sixteenth of the time, in a sparse table
+    /// until all of a file is. Rows that arrive too old go at the next flush.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -202,7 +209,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full or fails.
+    /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full
+    /// or fails.
     pub fn set_retention(&self, keep: Option<Duration>) -> Result<()> {
         let tick_nanos: u128 = match self.table.entry.schema.time_unit() {
             TimeUnit::Second => 1_000_000_000,
@@ -227,11 +235,13 @@ impl Table {
         }
     }
 
-    /// Takes back every row that was appended to the table since the mark, whoever appended it, in one commit.
+    /// Takes back every row that was appended to the table since the mark, whoever appended it, in
+    /// one commit.
     ///
     /// # Errors
     ///
-    /// The mark is of another table; the table is sparse or has a key; the table was dropped; the disk is full or fails.
+    /// The mark is of another table; the table is sparse or has a key; the table was dropped; the
+    /// disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
         self.check_mark(mark)?;
         if self.layout() != Layout::Indexed {

@@ -11,8 +11,8 @@ use super::{Shared, Store, Table};
 use crate::engine::{Appended, Group};
 use crate::error::{Error, Result};
 
-/// Changes of several tables that are committed together: after a crash all of them are there, or none, and no reader sees
-/// some without the others. Made by [`Store::write_batch`].
+/// Changes of several tables that are committed together: after a crash all of them are there, or
+/// none, and no reader sees some without the others. Made by [`Store::write_batch`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -58,10 +58,10 @@ impl WriteBatch {
     ///
     /// # Errors
     ///
-    /// The batch does not have the table's columns, a row has no time or is too long; the table is one of another store; with
-    /// [`Error::TooLarge`], all rows together are more than the memory for rows
-    /// ([`Options::head_bytes`](crate::Options::head_bytes)). Of a table with a key there can be one batch, and no deletion
-    /// besides. What was added before stays.
+    /// The batch does not have the table's columns, a row has no time or is too long; the table is
+    /// one of another store; with [`Error::TooLarge`], all rows together are more than the memory
+    /// for rows ([`Options::head_bytes`](crate::Options::head_bytes)). A table with a key can have
+    /// one batch, and no deletion besides. Batches that were added before stay.
     pub fn append(&mut self, table: &Table, batch: &RecordBatch) -> Result<()> {
         self.check(table)?;
         if table.has_key() {
@@ -105,8 +105,8 @@ impl WriteBatch {
     ///
     /// # Errors
     ///
-    /// A table was dropped, or the disk is full, or rows for a table with a key do not fit it or are too many: nothing was
-    /// changed. The disk fails: whether the changes are durable is
+    /// A table was dropped, or the disk is full, or rows for a table with a key do not fit it or
+    /// are too many: nothing was changed. The disk fails: whether the changes are durable is
     /// unknown, and the store takes no more writes.
     pub fn commit(self) -> Result<Appended> {
         let Self {

@@ -1,5 +1,5 @@
-//! The catalogue: which tables there are, and where their trees begin. It is part of each checkpoint. Format:
-//! docs/format.md, "Catalogue".
+//! The catalogue: which tables there are, and where their trees begin. It is part of each
+//! checkpoint. Format: docs/format.md, "Catalogue".
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::pages::{COUNTER_MAX, CatalogueText};
 use crate::rows::{ArrivalMeasure, ColumnRecord, OrderRecord, TableEntry, TableId};
 
-/// All tables, as of one checkpoint. They are kept in parts, which copies of the catalogue share: changing a table costs as
-/// much as its part, however many tables there are.
+/// All tables, as of one checkpoint. They are kept in parts, which copies of the catalogue share:
+/// changing a table costs as much as its part, however many tables there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue {
     parts: BTreeMap<u32, Arc<Part>>,

@@ -37,10 +37,11 @@ pub enum Layout {
     /// Under an index of their times: rows of any times, in any number, in any order.
     #[default]
     Indexed,
-    /// At places that follow from their times: at most one row at each time of a grid. Reading or writing a row costs
-    /// the same however many there are. A row takes the place of one that has its time. Text of a row is at most
-    /// 64 KiB; rows have no sequence numbers, and are taken back by way of a snapshot
-    /// ([`put_back`](crate::Table::put_back)). For data that has a row at most times of the grid: a block of the
-    /// disk is taken for each stretch of times in which there is any.
+    /// At places that follow from their times: at most one row at each time of a grid. Reading or
+    /// writing a row costs the same however many there are. A row takes the place of one that has
+    /// its time. Text of a row is at most 64 KiB; rows have no sequence numbers, and are taken back
+    /// by way of a snapshot ([`put_back`](crate::Table::put_back)). For data that has a row at most
+    /// times of the grid: a block of the disk is taken for each stretch of times in which there is
+    /// any.
     Sparse(Grid),
 }

@@ -1,7 +1,8 @@
 //! Tables, whichever way they keep their rows.
 //!
-//! A table has one of two layouts, which are siblings behind [`StoredTable`]: each of its functions asks which one it is, and
-//! nothing outside of this folder does. The layouts know neither each other nor what is above them.
+//! A table has one of two layouts, which are siblings behind [`StoredTable`]: each of its functions
+//! asks which one it is, and nothing outside of this folder does. The layouts know neither each
+//! other nor what is above them.
 //!
 //! | | |
 //! |---|---|

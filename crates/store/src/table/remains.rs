@@ -22,7 +22,8 @@ pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
 }
 
 impl TableRemains {
-    /// Nothing was found yet. `is_current` tells whether the catalogue is that of the last checkpoint.
+    /// Nothing was found yet. `is_current` tells whether the catalogue is that of the last
+    /// checkpoint.
     pub(crate) fn new(table: &StoredTable, is_current: bool) -> Self {
         match &table.body {
             Body::Indexed { order } => {
@@ -114,7 +115,7 @@ impl TableRemains {
         }
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         match self {
             Self::Leaves(leaves) => leaves.0.report(rows),

@@ -16,11 +16,12 @@ use crate::rows::{
     TableSchema,
 };
 
-/// Parts of a long batch for a sparse table, at most: a block may be written once for each of them, and each time it takes
-/// another place.
+/// Parts of a long batch for a sparse table, at most: a block may be written once for each of them,
+/// and each time it takes another place.
 const SPARSE_PARTS_MAX: usize = 64;
 
-/// Where the rows of tables stand: the pages that the next checkpoint will have, and the files of sparse tables.
+/// Where the rows of tables stand: the pages that the next checkpoint will have, and the files of
+/// sparse tables.
 #[derive(Clone, Copy)]
 pub(crate) struct Storage<'s> {
     pub(crate) pages: &'s WorkingPages,
@@ -45,8 +46,8 @@ pub(super) enum Body {
 }
 
 impl StoredTable {
-    /// Creates a table without rows, which the checkpoint `since` will be the first to have; of the sparse layout if there is
-    /// a grid.
+    /// Creates a table without rows, which the checkpoint `since` will be the first to have; of the
+    /// sparse layout if there is a grid.
     pub(crate) fn create(
         pages: &WorkingPages,
         (id, name): (TableId, &str),
@@ -85,7 +86,8 @@ impl StoredTable {
         }
     }
 
-    /// In which order the rows in pages arrived; not known of a sparse table, to which it does not matter.
+    /// In which order the rows in pages arrived; not known of a sparse table, to which it does not
+    /// matter.
     pub(crate) fn order(&self) -> Option<&ArrivalMeasure> {
         match &self.body {
             Body::Indexed { order } => Some(order),
@@ -121,8 +123,8 @@ impl StoredTable {
         }
     }
 
-    /// Where the blocks that a batch fills are written at once; none if the table has no blocks. `is_synced` tells whether
-    /// commits wait for the disk.
+    /// Where the blocks that a batch fills are written at once; none if the table has no blocks.
+    /// `is_synced` tells whether commits wait for the disk.
     pub(crate) fn target<'t>(&'t self, blocks: &'t BlockFiles, is_synced: bool) -> Option<Target<'t>> {
         match &self.body {
             Body::Indexed { .. } => None,
@@ -185,8 +187,8 @@ impl StoredTable {
         }
     }
 
-    /// Whether blocks that the log names are whole; if they are, they are written once more, to be synced with what the
-    /// flush under way writes.
+    /// Whether blocks that the log names are whole; if they are, they are written once more, to be
+    /// synced with what the flush under way writes.
     pub(crate) fn renew_blocks(&self, files: &BlockFiles, blocks: &[(i64, BlockRef)]) -> Result<bool> {
         match &self.body {
             Body::Indexed { .. } => Ok(true),
@@ -217,7 +219,8 @@ impl StoredTable {
         }
     }
 
-    /// What the catalogue records beside the entry: the order of arrival, or what a sparse table has.
+    /// Returns what the catalogue records beside the entry: the order of arrival, or what a sparse
+    /// table has.
     pub(super) fn record(&self) -> (Option<OrderRecord>, Option<SparseRecord>) {
         match &self.body {
             Body::Indexed { order } => (Some(order.record()), None),

@@ -27,8 +27,8 @@ impl PageChanges<'_> {
 }
 
 impl StoredTable {
-    /// Reads and checks all that the table has. `data` is the data file, for messages; of its pages, those that are
-    /// `damaged` were told.
+    /// Reads and checks all that the table has. `data` is the data file, for messages; of its
+    /// pages, those that are `damaged` were told.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl StoredTable {
         })
     }
 
-    /// Copies what of the table stands in files of its own, as of a view, into those of another store; adds the pages that
-    /// are other ones there.
+    /// Copies what of the table stands in files of its own, as of a view, into those of another
+    /// store; adds the pages that are other ones there.
     pub(crate) fn copy_files<'t>(
         &'t self,
         view: &View,

@@ -53,7 +53,8 @@ impl View {
         &self.generations[..self.generations.len() - 1]
     }
 
-    /// The view in which the active generation is sealed, as `sealed` has it, and `active` takes its place.
+    /// The view in which the active generation is sealed, as `sealed` has it, and `active` takes
+    /// its place.
     pub(crate) fn sealed_before(&self, sealed: Arc<Generation>, active: Arc<Generation>) -> Self {
         let mut generations = self.generations.clone();
         generations.pop();
@@ -73,8 +74,8 @@ impl View {
         generations.filter_map(move |generation| generation.head(table))
     }
 
-    /// Times between which all rows of an indexed table lie that have sequence numbers from `sequence` on; all times if some may
-    /// be in pages.
+    /// Times between which all rows of an indexed table lie that have sequence numbers from
+    /// `sequence` on; all times if some may be in pages.
     pub(crate) fn times_since(
         &self,
         table: TableId,
@@ -99,7 +100,8 @@ impl View {
         }
     }
 
-    /// The deletions made in a table before sequence number `visible`, as one; none if there are none.
+    /// The deletions made in a table before sequence number `visible`, as one; none if there are
+    /// none.
     pub(crate) fn deletions(&self, table: TableId, visible: u64) -> Option<Arc<Deletions>> {
         let mut sets = self
             .heads(table)

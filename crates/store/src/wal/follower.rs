@@ -1,13 +1,15 @@
 //! Reading the log while another process may be appending to it.
 //!
 //! Invariants:
-//! 1. A record is given only if it is whole in memory. The follower stops at the first position without one, and looks there
-//!    again the next time: the record may be on its way.
-//! 2. Segments are listed before they are read. A later segment is begun only once everything before it is durable, so a
-//!    record that is missing before the beginning of a listed segment is lost, unless the segment was recycled.
-//! 3. The follower holds nothing: a writer removes segments, and writes over them, after each checkpoint. What is left of
-//!    an earlier segment is never taken for a record, as records name their positions. So an error counts only if the
-//!    newest superblock is still the one at which reading began, which the caller finds out after the error.
+//! 1. A record is given only if it is whole in memory. The follower stops at the first position
+//!    without one, and looks there again the next time: the record may be on its way.
+//! 2. Segments are listed before they are read. A later segment is begun only once everything
+//!    before it is durable, so a record that is missing before the beginning of a listed segment is
+//!    lost, unless the segment was recycled.
+//! 3. The follower holds nothing: a writer removes segments, and writes over them, after each
+//!    checkpoint. The rest of an earlier segment is never taken for a record, as records name their
+//!    positions. So an error counts only if the newest superblock is still the one at which reading
+//!    began, which the caller finds out after the error.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,8 +47,9 @@ impl Follower {
         self.position
     }
 
-    /// Gives every whole record from the present position on to `apply`, with the position after it, until there is none or
-    /// `apply` answers `false`: that record is given again the next time. Returns how many were taken.
+    /// Gives every whole record from the present position on to `apply`, with the position after
+    /// it, until there is none or `apply` answers `false`: that record is given again the next
+    /// time. Returns how many were taken.
     ///
     /// # Errors
     ///
@@ -104,7 +107,8 @@ impl Follower {
         }
     }
 
-    /// Makes every record that was given durable. Segments before the present one are durable already.
+    /// Makes every record that was given durable. Segments before the present one are durable
+    /// already.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(segment) = &self.segment else {
             return Ok(());
@@ -112,8 +116,8 @@ impl Follower {
         sync_to_read(&*segment.file).map_err(|source| Error::io(&segment.path, "sync", source))
     }
 
-    /// Whether a later record of the segment shows that one at the present position had been durable. It may have become
-    /// whole meanwhile: the position is to be read again.
+    /// Whether a later record of the segment shows that one at the present position had been
+    /// durable. It may have become whole meanwhile: the position is to be read again.
     pub(crate) fn is_vouched_for(&self) -> Result<bool> {
         let Some(segment) = &self.segment else {
             return Ok(false);

@@ -1,22 +1,25 @@
 //! Appending to the log, and group commit.
 //!
 //! Rules:
-//! 1. Positions ascend with the order of [`Log::append`]; a record is copied to the buffer under the state's lock,
-//!    where the space for it on the disk is claimed too, and filled with zeros if it was never written. Only the claim
-//!    can fail, so a full disk is noticed before anything depends on the record.
-//! 2. One thread at a time writes and syncs: the *leader*, whoever first finds nobody leading. It takes the whole
-//!    buffer, so everybody who appended before shares its sync; the others wait.
-//! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync nothing is
-//!    written any more: what the disk then holds is unknown.
-//! 4. What a record names in other files may be on its way to the disk while the record is ([`Pending`]): `synced` is
-//!    raised past the record only once that is durable, too. A record that nothing vouches for may thus name what was
-//!    lost; reading the log back ends there.
-//! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written again with what follows.
-//!    What had been durable in it is the same then, so a write that power loss tears cannot harm it.
-//! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it. It counts as spare only
-//!    once its new name is durable; the names of spares that an earlier process left may not be, so these are removed.
-//!    (Should power loss leave such a segment its old name, it stands before all that recovery reads; with the superblock lost
-//!    as well, what is found is right or told: `simulation/spares.rs`.)
+//! 1. Positions ascend with the order of [`Log::append`]; a record is copied to the buffer under
+//!    the state's lock, where the space for it on the disk is claimed too, and filled with zeros if
+//!    it was never written. Only the claim can fail, so a full disk is noticed before anything
+//!    depends on the record.
+//! 2. One thread at a time writes and syncs: the *leader*, whoever first finds nobody leading. It
+//!    takes the whole buffer, so everybody who appended before shares its sync; the others wait.
+//! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync
+//!    nothing is written any more: what the disk then holds is unknown.
+//! 4. What a record names in other files may be on its way to the disk while the record is
+//!    ([`Pending`]): `synced` is raised past the record only once that is durable, too. A record
+//!    that nothing vouches for may thus name what was lost; reading the log back ends there.
+//! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written
+//!    again with what follows. What had been durable in it is the same then, so a write that power
+//!    loss tears cannot harm it.
+//! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
+//!    It counts as spare only once its new name is durable; the names of spares that an earlier
+//!    process left may not be, so these are removed. (Should power loss leave such a segment its
+//!    old name, it stands before all that recovery reads; with the superblock lost as well, what is
+//!    found is right or told: `simulation/spares.rs`.)
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,17 +34,18 @@ use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_sp
 use crate::disk::{BLOCK_BYTES, Disk, FileId};
 use crate::error::{Error, Result};
 
-/// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
-/// thousand.
+/// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept
+/// in memory by the thousand.
 const CLAIM_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     8 << 10
 } else {
     1 << 20
 };
 
-/// Small records go where zeros were written before: a sync of bytes for which the file has blocks already takes less time than
-/// one that has to note that they are in use. For the same reason segments are written over those before. Each time there
-/// are as many zeros as the segment has bytes, at least so many; of many together each costs less.
+/// Small records go where zeros were written before: a sync of bytes for which the file has blocks
+/// already takes less time than one that has to note that they are in use. For the same reason
+/// segments are written over those before. Each time there are as many zeros as the segment has
+/// bytes, at least so many; of many together each costs less.
 const ZERO_BYTES: u64 = CLAIM_BYTES / 4;
 /// And so many at most, for which the commit that writes them waits.
 const ZERO_BYTES_MAX: u64 = 2 * CLAIM_BYTES;
@@ -69,8 +73,8 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct State {
     segment: Arc<Segment>,
-    /// Records appended and not yet taken by a leader, the last of which ends at `end`; before them the beginning of their
-    /// first block (rule 5).
+    /// Records appended and not yet taken by a leader, the last of which ends at `end`; before them
+    /// the beginning of their first block (rule 5).
     buffer: Buffer,
     /// Where the buffer's first byte stands in the file.
     buffer_at: u64,
@@ -125,8 +129,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const HEADER: u64 = SEGMENT_HEADER_BYTES as u64;
 
 impl Log {
-    /// Creates the first segment of a new store's log. An unfinished creation may have left one; records it cannot
-    /// have.
+    /// Creates the first segment of a new store's log. An unfinished creation may have left one;
+    /// records it cannot have.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16]) -> Result<()> {
         for (start, path) in list(disk, dir)? {
             if start > 0 || Segment::has_records(disk, &path)? {
@@ -152,8 +156,8 @@ impl Log {
             .map_err(|source| Error::io(dir, "remove", source))
     }
 
-    /// Begins a new segment at `position`, the end of what was replayed; earlier segments stay until
-    /// [`remove_before`](Self::remove_before).
+    /// Begins a new segment at `position`, the end of what was replayed; earlier segments stay
+    /// until [`remove_before`](Self::remove_before).
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -182,7 +186,8 @@ impl Log {
         Ok(Self::of_segment(disk, dir, store_id, segment, ended))
     }
 
-    /// The log up to `position`, to which nothing can be appended: the disk is full, and has no room for a segment.
+    /// The log up to `position`, to which nothing can be appended: the disk is full, and has no
+    /// room for a segment.
     pub(crate) fn of_full_disk(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -270,7 +275,8 @@ impl Log {
         }
     }
 
-    /// Appends a record and returns the position behind it. It is durable once [`sync_to`](Self::sync_to) returned.
+    /// Appends a record and returns the position behind it. It is durable once
+    /// [`sync_to`](Self::sync_to) returned.
     ///
     /// # Errors
     ///
@@ -303,7 +309,8 @@ impl Log {
         Ok(end)
     }
 
-    /// Appends a record of several parts, each a head and what follows it: all of them or, on an error, none.
+    /// Appends a record of several parts, each a head and what follows it: all of them or, on an
+    /// error, none.
     pub(crate) fn append_group(&self, parts: &[[&[u8]; 2]]) -> Result<u64> {
         let lengths: Vec<usize> = parts.iter().map(|[head, rest]| head.len() + rest.len()).collect();
         let head = Record::group_head(&lengths);
@@ -332,8 +339,8 @@ impl Log {
         self.lead_until(|state| state.synced >= position, Some(pace))
     }
 
-    /// Returns once everything before `position` has been given to the operating system: it survives the process,
-    /// not the machine. Returns how many bytes wait for a sync.
+    /// Returns once everything before `position` has been given to the operating system: it
+    /// survives the process, not the machine. Returns how many bytes wait for a sync.
     ///
     /// # Errors
     ///
@@ -344,13 +351,14 @@ impl Log {
         Ok(state.written - state.synced)
     }
 
-    /// Makes everything durable and goes on in a new segment; returns the position at which it begins. Nobody may
-    /// append meanwhile.
+    /// Makes everything durable and goes on in a new segment; returns the position at which it
+    /// begins. Nobody may append meanwhile.
     ///
     /// # Errors
     ///
-    /// With [`Error::NoSpace`] the log goes on as it was. After any other error nothing may be appended: a segment that
-    /// was begun may be left, and records behind its position must not stand in the one before.
+    /// With [`Error::NoSpace`] the log goes on as it was. After any other error nothing may be
+    /// appended: a segment that was begun may be left, and records behind its position must not
+    /// stand in the one before.
     pub(crate) fn rotate(&self) -> Result<u64> {
         let end = self.end();
         self.sync_to(end)?;
@@ -375,8 +383,8 @@ impl Log {
         Ok(end)
     }
 
-    /// Removes segments that end at or before `position`, or makes spares of them: those that this log has written or
-    /// found, and no others, whatever their names.
+    /// Removes segments that end at or before `position`, or makes spares of them: those that this
+    /// log has written or found, and no others, whatever their names.
     pub(crate) fn remove_before(&self, position: u64) -> Result<()> {
         let (ended, mut bytes) = {
             let mut state = self.state.lock();
@@ -420,7 +428,8 @@ impl Log {
         outcome.and(synced)
     }
 
-    /// Removes the spares: nothing will be written over them, or their space is needed. Whether there were any.
+    /// Removes the spares: nothing will be written over them, or their space is needed. Whether
+    /// there were any.
     pub(crate) fn give_back(&self) -> Result<bool> {
         let spares = std::mem::take(&mut self.state.lock().spares);
         for (spare, _) in &spares {
@@ -429,8 +438,8 @@ impl Log {
         Ok(!spares.is_empty())
     }
 
-    /// Cuts off what the segment has after its last record: space claimed ahead, and the rest of the spare over which
-    /// it was written. Nothing may be appended afterwards.
+    /// Cuts off what the segment has after its last record: space claimed ahead, and the rest of
+    /// the spare over which it was written. Nothing may be appended afterwards.
     ///
     /// # Errors
     ///
@@ -545,7 +554,8 @@ impl Log {
 }
 
 impl State {
-    /// Takes what is buffered, with its offset in the file; the block that is not full stays, to be written again.
+    /// Takes what is buffered, with its offset in the file; the block that is not full stays, to be
+    /// written again.
     fn take_buffer(&mut self) -> (Buffer, u64) {
         let rest = self.buffer.len() % BLOCK_BYTES;
         let full = self.buffer.len() - rest;

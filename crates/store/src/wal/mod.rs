@@ -1,7 +1,8 @@
-//! The write-ahead log: what was committed since the last checkpoint. Format: docs/format.md, "Log".
+//! The write-ahead log: what was committed since the last checkpoint. Format: docs/format.md,
+//! "Log".
 //!
-//! [`Log`] appends records and makes them durable, many writers sharing one sync; [`replay`] reads them back; a
-//! [`Follower`] reads them while another process appends.
+//! [`Log`] appends records and makes them durable, many writers sharing one sync; [`replay`] reads
+//! them back; a [`Follower`] reads them while another process appends.
 
 mod buffer;
 mod follower;

@@ -1,5 +1,6 @@
-//! Reading a segment in pieces. How long a file is, and how long a record says it is, need not be true: memory is taken for
-//! a record only once its bytes have been found to be whole, and stretches that read as zero are passed over.
+//! Reading a segment in pieces. How long a file is, and how long a record says it is, need not be
+//! true: memory is taken for a record only once its bytes have been found to be whole, and
+//! stretches that read as zero are passed over.
 
 use std::ops::Range;
 use std::path::Path;
@@ -72,7 +73,8 @@ impl<'f> SegmentReader<'f> {
         (SEGMENT_HEADER_BYTES as u64).saturating_add(position - self.start)
     }
 
-    /// The bytes from `offset` on that are at hand, at least `wanted` of them; none if the file ends before.
+    /// The bytes from `offset` on that are at hand, at least `wanted` of them; none if the file
+    /// ends before.
     fn piece(&mut self, offset: u64, wanted: usize) -> Result<Option<&[u8]>> {
         if self
             .len
@@ -148,8 +150,8 @@ impl<'f> SegmentReader<'f> {
         Ok(&bytes[..frame.body_bytes])
     }
 
-    /// The body of the record at `position`, and the position after it, if the record is whole. All of it is checked as it is
-    /// in memory: another process may be writing to the file.
+    /// The body of the record at `position`, and the position after it, if the record is whole. All
+    /// of it is checked as it is in memory: another process may be writing to the file.
     pub(super) fn record(&mut self, position: u64) -> Result<Option<(&[u8], u64)>> {
         let Some(frame) = self.frame(position)? else {
             return Ok(None);
@@ -174,7 +176,8 @@ impl<'f> SegmentReader<'f> {
             let Some(data) = self.next_data(offset)? else {
                 return Ok(None);
             };
-            // The beginning of a record may read as zero, but not its position; that of position 0 has a length.
+            // The beginning of a record may read as zero, but not its position; that of position 0
+            // has a length.
             let skipped = data
                 .start
                 .saturating_sub(offset)
@@ -235,8 +238,8 @@ impl<'f> SegmentReader<'f> {
     }
 }
 
-/// The checksum of some bytes and as many zeros behind them, given that of the bytes. Its time grows as the logarithm of
-/// the number of zeros.
+/// The checksum of some bytes and as many zeros behind them, given that of the bytes. Its time
+/// grows as the logarithm of the number of zeros.
 fn append_zeros(mut crc: u32, mut zeros: usize) -> u32 {
     // That of 1, 2, 4 … zeros.
     let (mut of_zeros, mut count) = (crc32c::crc32c(&[0]), 1);

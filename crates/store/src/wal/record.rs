@@ -42,7 +42,8 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
-    /// Rows that an earlier record has, and that a checkpoint leaves out which begins the log at `segment`.
+    /// Rows that an earlier record has, and that a checkpoint leaves out which begins the log at
+    /// `segment`.
     Held {
         /// Their table.
         table: TableId,
@@ -53,12 +54,12 @@ pub(crate) enum Record {
         /// The rows, by time and sequence number.
         rows: EncodedRows,
     },
-    /// What one commit did to several tables, or rows of several that were held back, in their order. All of it counts, or
-    /// nothing.
+    /// The changes of one commit to several tables, or rows of several that were held back, in
+    /// their order. All of it counts, or nothing.
     Group(Vec<Self>),
-    /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
-    /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
-    /// it vouches for the records before it.
+    /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the
+    /// log's end, so that a store which has lost the newest superblock finds that the log before it
+    /// is gone; when the store is closed it vouches for the records before it.
     NoOp,
 }
 
@@ -72,7 +73,7 @@ const HELD: u8 = 6;
 const ROWS_HEAD_BYTES: usize = 16;
 
 impl Record {
-    /// What is to be applied, in order: the parts of a group, or the record itself.
+    /// Returns the records to apply, in order: the parts of a group, or the record itself.
     pub(crate) fn into_parts(self) -> Vec<Self> {
         match self {
             Self::Group(parts) => parts,
@@ -238,8 +239,8 @@ fn read_rows_head(fields: &mut Reader<'_>) -> Option<(TableId, u64)> {
     Some((TableId(fields.u32()?), fields.u64()?))
 }
 
-/// Appends a framed record that stands at `position`, written when everything before `synced` was durable. Its body is
-/// in parts.
+/// Appends a framed record that stands at `position`, written when everything before `synced` was
+/// durable. Its body is in parts.
 pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[&[u8]]) {
     let begin = out.len();
     let len: usize = body.iter().map(|part| part.len()).sum();

@@ -1,5 +1,5 @@
-//! Reading what is whole in a damaged log. Records name their own positions, so each can be told from whatever
-//! stands around it, and is read wherever it is found.
+//! Reading what is whole in a damaged log. Records name their own positions, so each can be told
+//! from whatever stands around it, and is read wherever it is found.
 
 use std::path::{Path, PathBuf};
 
@@ -46,9 +46,11 @@ impl<'d> LogRemains<'d> {
         self.segments.first().map(|(start, _)| *start)
     }
 
-    /// Gives every whole record from position `from` on to `apply`, in order, with the position behind it and whether
-    /// something shows that it had been durable, as in [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with it what `apply` finds fault with. Returns how many records were
-    /// applied, and a position beyond all of them. Segments of other stores than `store_id` are left out.
+    /// Gives every whole record from position `from` on to `apply`, in order, with the position
+    /// behind it and whether something shows that it had been durable, as in
+    /// [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with
+    /// it what `apply` finds fault with. Returns how many records were applied, and a position
+    /// beyond all of them. Segments of other stores than `store_id` are left out.
     ///
     /// # Errors
     ///

@@ -19,13 +19,13 @@ pub(crate) struct LogEnd {
     pub(crate) torn: bool,
 }
 
-/// Gives every record from position `from` on to `apply`, in order, with the position behind it, and whether something
-/// shows that it had been durable, and with it what it names.
+/// Gives every record from position `from` on to `apply`, in order, with the position behind it,
+/// and whether something shows that it had been durable, and with it what it names.
 ///
-/// A record that is not whole ends the log if nothing shows that it had been durable: writes since the last sync may
-/// be lost in any order. A later record whose `synced` lies beyond it shows that it had been. A record is not whole,
-/// either, if `apply` answers `false`: what it names is not there. That is to be asked only where nothing shows that it
-/// had been durable.
+/// A record that is not whole ends the log if nothing shows that it had been durable: writes since
+/// the last sync may be lost in any order. A later record whose `synced` lies beyond it shows that
+/// it had been. A record is not whole, either, if `apply` answers `false`: what it names is not
+/// there. That is to be asked only where nothing shows that it had been durable.
 ///
 /// # Errors
 ///
@@ -74,7 +74,8 @@ pub(crate) fn replay(
     Ok(end)
 }
 
-/// Reads a segment, and nothing from the beginning of the next one on: that was given up when that one was begun.
+/// Reads a segment, and nothing from the beginning of the next one on: that was given up when that
+/// one was begun.
 fn read_segment(
     segment: &Segment,
     next: Option<u64>,

@@ -1,4 +1,5 @@
-//! Segments: the files of the log. Each begins where the one before ends and is named after that position.
+//! Segments: the files of the log. Each begins where the one before ends and is named after that
+//! position.
 
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,8 @@ impl Header {
 impl Segment {
     /// Creates the segment that begins at `start`, durably; out of a spare one, if there is one.
     ///
-    /// What the file of a spare holds is never taken for records of the segment: those name their positions, and a
-    /// record of an earlier segment stands where another position is due.
+    /// The bytes of a spare are never taken for records of the segment: records name their
+    /// positions, and a record of an earlier segment stands where another position is due.
     ///
     /// # Errors
     ///
@@ -142,8 +143,9 @@ impl Segment {
         }
     }
 
-    /// As [`create`](Self::create), at the beginning of the log, where what a process left that died may stand: a segment
-    /// of this name holds no record, as its first would stand at `start`, where the log ends.
+    /// As [`create`](Self::create), at the beginning of the log, where what a process left that
+    /// died may stand: a segment of this name holds no record, as its first would stand at `start`,
+    /// where the log ends.
     pub(super) fn create_first(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
         let path = path_of(dir, start);
         let io = |action| {
@@ -157,7 +159,8 @@ impl Segment {
             opened => opened.map_err(io("open"))?,
         };
         file.truncate(0).map_err(io("truncate"))?;
-        // A segment that a failure here leaves has no record: it is begun again, or skipped by recovery.
+        // A segment that a failure here leaves has no record: it is begun again, or skipped by
+        // recovery.
         file.write_at(0, &header(store_id, start)).map_err(io("write"))?;
         file.sync().map_err(io("sync"))?;
         disk.sync_dir(dir).map_err(io("sync the directory of"))?;
@@ -170,8 +173,8 @@ impl Segment {
         })
     }
 
-    /// Makes a spare of the segment at `path`, if that is still the file `id`. The name is to be made durable before it is
-    /// used.
+    /// Makes a spare of the segment at `path`, if that is still the file `id`. The name is to be
+    /// made durable before it is used.
     pub(super) fn make_spare(disk: &dyn Disk, path: &Path, id: FileId) -> Result<Spare> {
         let found = disk
             .identity(path)
@@ -194,7 +197,8 @@ impl Segment {
         Ok(len > SEGMENT_HEADER_BYTES as u64)
     }
 
-    /// Opens a segment and checks its header. `None` if the file is too short to have one: its creation was cut off.
+    /// Opens a segment and checks its header. `None` if the file is too short to have one: its
+    /// creation was cut off.
     pub(super) fn open(disk: &dyn Disk, path: &Path, store_id: [u8; 16]) -> Result<Option<Self>> {
         let file = disk
             .open(path)

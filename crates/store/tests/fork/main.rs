@@ -1,8 +1,9 @@
 //! A process that inherits an open store through `fork`.
 //!
-//! The parent opens the store and forks; the child, which has all its handles, does something with them and exits. What
-//! the parent has acknowledged must all be there afterwards, and the child must have been told. This is a binary of its
-//! own, without a test harness, because a process with other threads must not fork and go on.
+//! The parent opens the store and forks; the child, which has all its handles, does something with
+//! them and exits. What the parent has acknowledged must all be there afterwards, and the child
+//! must have been told. This is a binary of its own, without a test harness, because a process with
+//! other threads must not fork and go on.
 
 #![expect(unsafe_code, reason = "no crate has a safe call of fork")]
 
@@ -18,10 +19,10 @@ use bedload::{Error, Grid, Layout, Mark, Options, Result, Snapshot, Store, Table
 /// Rows of a batch.
 const ROWS: i64 = 50;
 
-/// What a child does with what it inherited; it is to be refused.
+/// A use of an inherited store by a child, which must be refused.
 type Attempt = (&'static str, fn(&Handles) -> Result<()>);
 
-/// What parent and child have of the store.
+/// The handles that parent and child have.
 struct Handles {
     store: Store,
     table: Table,
@@ -94,25 +95,27 @@ fn ids(table: &Table) -> Result<Vec<i64>> {
 
 /// Runs `child` in a process that is forked here; its exit code.
 fn in_child(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the call takes nothing. The child has this thread alone, and does nothing but what the store's interface
-    // has, which this test is about; it never returns from here.
+    // SAFETY: the call takes nothing. The child has this thread alone, and does nothing but what
+    // the store's interface has, which this test is about; it never returns from here.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "there is a process to be had");
     if pid == 0 {
         let code = child();
-        // SAFETY: ends the process at once, without what was registered by its parent to be done at an exit.
+        // SAFETY: ends the process at once, without what was registered by its parent to be done at
+        // an exit.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;
-    // SAFETY: the status is a local variable, and the process is a child that nobody else waits for.
+    // SAFETY: the status is a local variable, and the process is a child that nobody else waits
+    // for.
     let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
     assert_eq!(waited, pid);
     assert!(libc::WIFEXITED(status), "the child ended by {status}");
     libc::WEXITSTATUS(status)
 }
 
-/// Forks with a store that has rows in pages and in the log, lets the child attempt something and drop all it has, goes
-/// on in the parent, and looks for every row.
+/// Forks with a store that has rows in pages and in the log, lets the child attempt something and
+/// drop all it has, goes on in the parent, and looks for every row.
 fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Result<(), String> {
     let text = |error: Error| error.to_string();
     let dir = tempfile::tempdir().expect("a temporary directory");

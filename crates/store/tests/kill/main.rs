@@ -1,8 +1,9 @@
 //! The real process, killed.
 //!
-//! This binary is its own victim: started with `writers PATH` it opens a store and writes from four threads, telling
-//! each commit on its standard output; started by `cargo test` it starts such processes, kills them with SIGKILL at
-//! random moments, opens what they leave, and looks for every commit they told. `BEDLOAD_KILL_ROUNDS` sets how often.
+//! This binary is its own victim: started with `writers PATH` it opens a store and writes from four
+//! threads, telling each commit on its standard output; started by `cargo test` it starts such
+//! processes, kills them with SIGKILL at random moments, opens what they leave, and looks for every
+//! commit they told. `BEDLOAD_KILL_ROUNDS` sets how often.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -111,7 +112,8 @@ fn write(path: &Path) {
     });
 }
 
-/// Starts writers and kills them some time after their first commit; returns the number of batches each told.
+/// Starts writers and kills them some time after their first commit; returns the number of batches
+/// each told.
 fn kill_one(path: &Path, after: Duration) -> [i64; WRITERS] {
     let mut child = Command::new(std::env::current_exe().expect("this binary"))
         .arg("writers")
@@ -139,7 +141,8 @@ fn kill_one(path: &Path, after: Duration) -> [i64; WRITERS] {
     told
 }
 
-/// Opens the store: each table has whole batches without a gap, every one that was told, and all it had before.
+/// Opens the store: each table has whole batches without a gap, every one that was told, and all it
+/// had before.
 fn check(path: &Path, told: &[i64; WRITERS], held: &mut [i64; WRITERS]) -> Result<(), String> {
     let text = |error: bedload::Error| error.to_string();
     let store = Store::open(path).map_err(text)?;

@@ -1,10 +1,11 @@
 //! Readers in processes of their own, beside writers that are killed.
 //!
-//! This binary is its own victim: started with `write PATH` it opens a store and commits until it is killed, telling each
-//! commit on its standard output; started with `read PATH` it follows the store and tells what it sees. Started by
-//! `cargo test` it starts both, kills either at random moments, and compares. `BEDLOAD_READER_COMMITS` sets through how many
-//! commits, `BEDLOAD_READER_KILLS` how often the writer is killed, `BEDLOAD_READER_DELAY_MS` within which time each commit
-//! has to be seen.
+//! This binary is its own victim: started with `write PATH` it opens a store and commits until it
+//! is killed, telling each commit on its standard output; started with `read PATH` it follows the
+//! store and tells what it sees. Started by `cargo test` it starts both, kills either at random
+//! moments, and compares. `BEDLOAD_READER_COMMITS` sets through how many commits,
+//! `BEDLOAD_READER_KILLS` how often the writer is killed, `BEDLOAD_READER_DELAY_MS` within which
+//! time each commit has to be seen.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -77,7 +78,8 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_new(columns(), columns_of).expect("columns of one length")
 }
 
-/// Commits until killed: the same rows to three tables at once, and now and then a table that comes and goes.
+/// Commits until killed: the same rows to three tables at once, and now and then a table that comes
+/// and goes.
 fn write(path: &Path) -> Result<()> {
     let store = options().open(path)?;
     let schema = || TableSchema::new(columns(), "at");
@@ -150,7 +152,8 @@ fn commits_in(snapshot: &Snapshot) -> Result<i64> {
     Ok(end / ROWS)
 }
 
-/// Follows a store until killed, and tells how many commits it has seen; looks again and again at what it saw before.
+/// Follows a store until killed, and tells how many commits it has seen; looks again and again at
+/// what it saw before.
 fn follow(path: &Path) -> Result<()> {
     let reader = loop {
         match options().read_only(true).open(path) {

@@ -107,7 +107,7 @@ fn a_restored_store_goes_on_where_the_backup_was_made() {
         }
         let report = store.backup(&copy).expect("copies");
         assert_eq!(report.rows, 2 * 2980);
-        // What comes later is not in it.
+        // Later rows are not in it.
         append(&store.table("sparse").expect("there"), &rows(0..10)).expect("appends");
         assert!(matches!(store.backup(&copy), Err(Error::AlreadyExists { .. })));
     }
@@ -173,8 +173,9 @@ fn a_damaged_store_is_not_backed_up_in_silence() {
         let [path, copy] = ["store", "copy"].map(|of| dir.path().join(format!("{name} {of}")));
         {
             let store = open(&path);
-            // Few rows in the last flush, so that their text stands in the data file as it is. Those of the sparse
-            // table are in the first block of a file: the others are gigabytes of holes away.
+            // Few rows in the last flush, so that their text stands in the data file as it is.
+            // Those of the sparse table are in the first block of a file: the others are gigabytes
+            // of holes away.
             for numbers in [0..495, 495..505] {
                 append(&store.table(name).expect("there"), &rows(numbers)).expect("appends");
                 store.flush().expect("flushes");

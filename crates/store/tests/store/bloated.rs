@@ -1,6 +1,6 @@
-//! Files that are far longer than what is in them, and records that say they are. Reading them takes neither the memory nor
-//! the time that their length would: without holes passed over these tests would not end, and memory by length is not to be
-//! had.
+//! Files that are far longer than what is in them, and records that say they are. Reading them
+//! takes neither the memory nor the time that their length would: without holes passed over these
+//! tests would not end, and memory by length is not to be had.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -17,7 +17,8 @@ fn rows(batch: i32) -> Vec<TestRow> {
         .collect()
 }
 
-/// A small store, closed or as a killed process leaves it; and the rows it has, by order of arrival.
+/// A small store, closed or as a killed process leaves it; and the rows it has, by order of
+/// arrival.
 fn build(path: &Path, close: bool) -> Vec<TestRow> {
     let store = Options::new()
         .create(true)
@@ -134,7 +135,8 @@ fn find(dir: &Path, text: &[u8]) -> Option<(PathBuf, usize)> {
     })
 }
 
-/// The data file, and where in it a page that names a table's tree stands, the one that was written last.
+/// The data file, and where in it a page that names a table's tree stands, the one that was written
+/// last.
 fn meta_page(dir: &Path) -> (PathBuf, usize) {
     let path = dir.join("data");
     let bytes = fs::read(&path).expect("reads");

@@ -1,4 +1,5 @@
-//! What trees of pages in a file read and write, counted: with a cache of 1 % of the data, and a buffer as large.
+//! Counts what trees of pages in a file read and write: with a cache of 1 % of the data, and a
+//! buffer as large.
 
 use bedload::{Error, FilePages, FilePagesOptions};
 use bedload_memory::ExclusiveMap;
@@ -9,8 +10,8 @@ use bedload_trees::bplus_tree::BPlusTreeOptions;
 const ENTRY_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4096;
 
-/// Bytes that go to the file or come from it for each entry that is inserted: into a plain tree, or into one with a buffer
-/// of 1 % that holds so much back of what overlaps.
+/// Bytes that go to the file or come from it for each entry that is inserted: into a plain tree, or
+/// into one with a buffer of 1 % that holds so much back of what overlaps.
 fn io_bytes(ranks: &[u64], held_percent: Option<usize>) -> f64 {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let options = FilePagesOptions::new().cache_bytes(ranks.len() * ENTRY_BYTES / 100);

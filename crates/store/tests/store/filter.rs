@@ -1,4 +1,4 @@
-//! What a filter spares, and what it refuses.
+//! Filters spare reads, and refuse conditions that no column can meet.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Stores written by earlier releases, one of each version of the format, are read for ever. Version 1 was never released, and
-//! is refused.
+//! Stores written by earlier releases, one of each version of the format, are read for ever.
+//! Version 1 was never released, and is refused.
 //!
 //! `fixtures/version-N` is never written anew. A new version of the format gets its own by
 //!
@@ -47,7 +47,8 @@ fn columns() -> SchemaRef {
     ]))
 }
 
-/// The time of the row of a number: in order but for one in eleven, some of them before 1970, some shared.
+/// The time of the row of a number: in order but for one in eleven, some of them before 1970, some
+/// shared.
 fn time_of(number: i64) -> i64 {
     10 * (number / 2) - 500 - if number % 11 == 0 { 333 } else { 0 }
 }
@@ -124,7 +125,8 @@ fn append(table: &Table, numbers: std::ops::Range<i64>) {
         .expect("appends");
 }
 
-/// Writes the store that fixtures are: rows in several leaves, deletions, a dropped table, and a log.
+/// Writes the store that fixtures are: rows in several leaves, deletions, a dropped table, and a
+/// log.
 fn write(path: &Path) {
     let store = Options::new()
         .create(true)
@@ -261,7 +263,8 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &target);
         } else {
-            // Behind the records of a log there is space that was claimed ahead: a file need not have it.
+            // Behind the records of a log there is space that was claimed ahead: a file need not
+            // have it.
             let mut bytes = fs::read(&path).expect("reads");
             if path.extension().is_some_and(|extension| extension == "log") {
                 bytes.truncate(

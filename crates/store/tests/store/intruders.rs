@@ -1,4 +1,5 @@
-//! Files put where those of a store are expected, and other processes where one is expected to be alone.
+//! Files put where those of a store are expected, and other processes where one is expected to be
+//! alone.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,7 +63,7 @@ fn nothing_is_reached_through_links() {
         build(&place);
         fs::create_dir(&to).expect("creates");
         let linked = place.join(name);
-        // What the link leads to is a file of a store, so that nothing else is wrong with it.
+        // The link leads to a file of a store, so that nothing else is wrong with it.
         let victim = dir.path().join("victim");
         fs::rename(&linked, &victim).expect("it is there in this one, too");
         symlink(&victim, &linked).expect("links");

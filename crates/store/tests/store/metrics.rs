@@ -1,4 +1,4 @@
-//! What a store counts.
+//! The counts of a store.
 
 use std::sync::Arc;
 

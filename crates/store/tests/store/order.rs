@@ -56,7 +56,7 @@ fn the_order_of_arrival_survives_flushes_and_openings() {
             );
         };
         check(&store);
-        // What is deleted has arrived all the same.
+        // Deleted rows have arrived all the same.
         table.delete_range(-1_990..-1_980).expect("deletes");
         drop(table);
         // Opening flushes what is found in the log.

@@ -211,7 +211,7 @@ fn a_killed_store_is_read_and_not_changed() {
     let writer = write(&path);
     let table = writer.create_table("t", schema()).expect("fresh");
     append(&table, &numbered(0..500)).expect("appends");
-    // What a process leaves that is killed now.
+    // The file that a process leaves if it is killed now.
     for (file, bytes) in files(&path) {
         let target = copy.join(file.strip_prefix(&path).expect("below"));
         std::fs::create_dir_all(target.parent().expect("a folder")).expect("creates");

@@ -114,7 +114,7 @@ fn files_of_a_sparse_table_are_kept_for_their_time() {
         .expect("sets");
     let kept = seconds(&table);
     let days = 399 - kept[0] / 86_400;
-    // What is left of the file in which the time ends, and that of the newest row.
+    // The rest of the file in which the time ends, and that of the newest row.
     let of_file = i64::from(400_u32.div_ceil(u32::try_from(all).expect("few")));
     assert!(
         (100..=100 + 2 * of_file).contains(&days),

@@ -1,4 +1,4 @@
-//! What is whole in a damaged store goes into a new one, and what does not is named.
+//! The intact rows of a damaged store go into a new one, and missing ones are named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,8 @@ const PART: i32 = 2000;
 
 type Rows = BTreeMap<u64, TestRow>;
 
-/// A store with a table of some leaves, and rows in the log; and the rows it has, by sequence number.
+/// A store with a table of some leaves, and rows in the log; and the rows it has, by sequence
+/// number.
 fn build(path: &Path) -> Rows {
     let store = Options::new()
         .create(true)
@@ -50,7 +51,7 @@ fn rows(numbers: std::ops::Range<i32>) -> Vec<TestRow> {
         .collect()
 }
 
-/// What was saved, once the new store is found to be in order.
+/// Returns the saved rows, once the new store is found to be in order.
 fn saved(to: &Path) -> Rows {
     let store = Store::open(to).expect("a new store");
     assert_eq!(store.verify().expect("reads").problems, []);
@@ -60,7 +61,8 @@ fn saved(to: &Path) -> Rows {
     rows.into_iter().collect()
 }
 
-/// Salvages the store that `damage` was done to the data file of; what was there, what was saved, what was said.
+/// Salvages the store that `damage` was done to the data file of; what was there, what was saved,
+/// what was said.
 fn after(damage: impl Fn(&mut Vec<u8>)) -> (Rows, Rows, SalvageReport) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
@@ -142,7 +144,8 @@ fn lost_leaves_cost_their_rows_and_leave_gaps() {
         .collect();
     let table = &report.tables[0];
     assert!(!lost.is_empty() && lost.len() < built.len() / 5, "{}", lost.len());
-    // The rows that the log deletes are counted as missing only where they were in a leaf that is lost.
+    // The rows that the log deletes are counted as missing only where they were in a leaf that is
+    // lost.
     assert!(
         table.missing.is_some_and(|missing| missing >= lost.len() as u64),
         "{table:?}"

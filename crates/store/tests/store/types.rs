@@ -1,4 +1,5 @@
-//! Columns of every type, in both layouts: what goes in comes out, from memory, from the log and from pages.
+//! Columns of every type, in both layouts: what goes in comes out, from memory, from the log and
+//! from pages.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -145,7 +145,8 @@ fn one_sync_serves_all_appends_that_were_begun() {
     assert_eq!(numbers(&table), Vec::<i64>::new(), "nothing is durable yet");
     let middle = begun.swap_remove(49);
     assert_eq!(middle.wait().expect("a sound disk").first_sequence, 49);
-    // Whoever waits makes everything durable that was begun; what came after the commit is visible later.
+    // Whoever waits makes everything durable that was begun; what came after the commit is visible
+    // later.
     assert_eq!(store.metrics().log_syncs, before + 1);
     assert_eq!(numbers(&table).len(), 50);
     let last = begun.pop().expect("begun");

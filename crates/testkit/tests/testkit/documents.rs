@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 /// Folders of the repository whose files documents name.
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "fuzz/", "scripts/", ".ci/"];
 
-fn root() -> PathBuf {
+/// Returns the root of the repository.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

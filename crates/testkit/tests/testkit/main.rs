@@ -2,4 +2,5 @@
 
 mod concurrent;
 mod documents;
+mod prose;
 mod sequential;

@@ -61,8 +61,8 @@ pub struct LeafInterval {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// The interval of a leaf and its runs, as they are at one moment: one page a level. For whoever reads runs of a kind of
-    /// its own, in an order whose prefixes are exact.
+    /// The interval of a leaf and its runs, as they are at one moment: one page a level. For
+    /// whoever reads runs of a kind of its own, in an order whose prefixes are exact.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         })
     }
 
-    /// Couples latches from the root to a leaf and copies the run lists. No latch is held on return, and the runs may
-    /// be retired any time.
+    /// Couples latches from the root to a leaf and copies the run lists. No latch is held on
+    /// return, and the runs may be retired any time.
     pub(super) fn interval(&self, target: IntervalTarget<'_>) -> Result<Interval> {
         let mut interval = Interval {
             low: None,

@@ -31,7 +31,8 @@ pub(super) enum Step {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// The first of the newest runs that are being staged: small ones at the root of which no child has its slice yet.
+    /// The first of the newest runs that are being staged: small ones at the root of which no child
+    /// has its slice yet.
     pub(super) fn staged_from(&self, node: &Node) -> usize {
         if node.level == 0 {
             return node.runs.len();
@@ -50,8 +51,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         node.runs.len() - small.count()
     }
 
-    /// The runs of a node that are to be merged into one: at the root the newest small ones, of about the same size; in a
-    /// leaf those that were appended, or, to tidy up, all.
+    /// The runs of a node that are to be merged into one: at the root the newest small ones, of
+    /// about the same size; in a leaf those that were appended, or, to tidy up, all.
     pub(super) fn runs_to_merge(&self, node: &Node, all: bool) -> Option<Range<usize>> {
         let len = node.runs.len();
         if node.level == 0 {
@@ -77,8 +78,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             .find(|runs| runs.len() >= self.config.stage_runs)
     }
 
-    /// What the node needs first, if anything. `parent` is none for the root. With `all`, nothing is to stay above the
-    /// leaves, and a leaf is to have one run.
+    /// Returns what the node needs first, if anything. `parent` is none for the root. With `all`,
+    /// nothing is to stay above the leaves, and a leaf is to have one run.
     pub(super) fn step(&self, id: PageId, parent: Option<PageId>, all: bool) -> Result<Option<Step>> {
         let node = self.node(id)?;
         if !(all && node.level > 0)
@@ -125,8 +126,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }))
     }
 
-    /// The child to push down to: the fullest, if too much pends; if there are too many runs, the fullest of those that
-    /// keep the oldest from being forgotten.
+    /// The child to push down to: the fullest, if too much pends; if there are too many runs, the
+    /// fullest of those that keep the oldest from being forgotten.
     fn slot_to_push(&self, node: &Node, end: usize, drain: bool) -> Option<usize> {
         let fullest = |may: &dyn Fn(usize) -> bool| {
             let slots = (0..node.children.len()).filter(|&slot| node.children[slot].pushed < end);
@@ -145,8 +146,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// Notes where a child has nothing to get from the oldest runs, up to `end`, and takes out the runs of which every
-    /// child has its slice; returns how many these were.
+    /// Notes where a child has nothing to get from the oldest runs, up to `end`, and takes out the
+    /// runs of which every child has its slice; returns how many these were.
     pub(super) fn trim(&self, node: &mut Node, end: usize) -> usize {
         for slot in 0..node.children.len() {
             let mut pushed = node.children[slot].pushed;

@@ -14,9 +14,9 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
     /// Lets cursors that [skip dead entries](super::Cursor::skip_dead) pass over the entries at some positions, which
     /// ascend. Nothing is deleted, and hints may get lost.
     ///
-    /// `is_current` is asked, for each leaf interval, when the runs to be marked are known; nothing more is marked once it
-    /// says no. So a caller that gives an entry's position to another one only after that has changed marks none of the
-    /// latter.
+    /// `is_current` is asked, for each leaf interval, when the runs to be marked are known; nothing
+    /// more is marked once it says no. So a caller that gives an entry's position to another one
+    /// only after that has changed marks none of the latter.
     ///
     /// # Errors
     ///

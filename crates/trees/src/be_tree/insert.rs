@@ -24,8 +24,8 @@ pub enum Pressure {
     High,
 }
 
-/// Changes of a [`BeTree`] in ascending order, being written as runs. O(1) amortised for an entry, and no allocation for
-/// one. Nobody sees them before they are published.
+/// Changes of a [`BeTree`] in ascending order, being written as runs. O(1) amortised for an entry,
+/// and no allocation for one. Nobody sees them before they are published.
 ///
 /// A batch that is dropped leaves pages that no run names: leaks until the store is swept.
 pub struct SortedBatch<'t, O: KeyOrder, L: RowLayout, S: PageStore + 't> {
@@ -141,8 +141,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
-    /// Runs that somebody else has written, of an order whose prefixes are exact, to be published one after another as
-    /// those of a batch are: each lies above the one before.
+    /// Runs that somebody else has written, of an order whose prefixes are exact, to be published
+    /// one after another as those of a batch are: each lies above the one before.
     pub fn sealed(&self, runs: impl IntoIterator<Item = Run>) -> SealedBatch<'_, O, L, S> {
         let fresh = |run: Run| Fresh {
             first: PointBuf {
@@ -158,9 +158,11 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
-    /// Publishes a run in the rightmost leaf, if it lies above all entries of the tree; `None` if it does not.
+    /// Publishes a run in the rightmost leaf, if it lies above all entries of the tree; `None` if
+    /// it does not.
     ///
-    /// Holds the whole way to the leaf latched, so that no run with greater entries comes in between.
+    /// Holds the whole way to the leaf latched, so that no run with greater entries comes in
+    /// between.
     fn try_append(&self, fresh: &Fresh, live: LiveRun) -> Result<Option<Pressure>> {
         for with_parent in [false, true] {
             let mut guards = Vec::new();
@@ -268,7 +270,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             }
             let child = Child {
                 page: reserved.id,
-                // The node's runs have nothing for it: it is as far as the others, so that it holds up none of them.
+                // The node's runs have nothing for it: it is as far as the others, so that it holds
+                // up none of them.
                 pushed: parent
                     .children
                     .iter()
@@ -355,8 +358,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
 }
 
 impl Node {
-    /// Notes what a new run has for each child. Children that are not there any more are of no account: the numbers are
-    /// estimates.
+    /// Notes what a new run has for each child. Children that are not there any more are of no
+    /// account: the numbers are estimates.
     pub(super) fn add_pending(&mut self, shares: &[(PageId, u64)]) {
         for child in &mut self.children {
             let share = shares.iter().find(|(page, _)| *page == child.page);
@@ -370,16 +373,17 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The entry does not lie behind the last one, has not the tree's columns, needs more than a quarter of a page, or has
-    /// too long a key ([`BeTree::key_len_max`]); the store failed. The batch is as it was, but if the store failed it
-    /// can only be given up.
+    /// The entry does not lie behind the last one, has not the tree's columns, needs more than a
+    /// quarter of a page, or has too long a key ([`BeTree::key_len_max`]); the store failed. The
+    /// batch is as it was, but if the store failed it can only be given up.
     pub fn put(&mut self, entry: Entry<'_>) -> Result<()> {
         self.check(entry.key, entry.tie)?;
         self.builder.push(entry)?;
         self.pushed(entry.key, entry.tie)
     }
 
-    /// Adds a tombstone behind all others: the entry of this key and tie is removed, if there is one.
+    /// Adds a tombstone behind all others: the entry of this key and tie is removed, if there is
+    /// one.
     ///
     /// # Errors
     ///
@@ -456,7 +460,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
         })
     }
 
-    /// Ends a run. One that is about to be appended to a leaf needs no filter, as for other runs of leaves.
+    /// Ends a run. One that is about to be appended to a leaf needs no filter, as for other runs of
+    /// leaves.
     fn finish(&mut self, mut builder: RunBuilder<'t, O, L, S>) -> Result<()> {
         let Some(first) = self.first.take() else {
             return Ok(());
@@ -470,18 +475,21 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
         Ok(())
     }
 
-    /// Ends the batch and publishes it. If the root has no room for it, does maintenance until it has.
+    /// Ends the batch and publishes it. If the root has no room for it, does maintenance until it
+    /// has.
     ///
     /// # Errors
     ///
-    /// The store failed; or the root has no room, and somebody else maintains what must be maintained first
-    /// ([`Error::Busy`]). Of a batch of several runs those before may have been published then.
+    /// The store failed; or the root has no room, and somebody else maintains what must be
+    /// maintained first ([`Error::Busy`]). Earlier runs of a batch of several may have been
+    /// published then.
     pub fn publish(self) -> Result<Pressure> {
         self.seal()?.publish()
     }
 }
 
-/// A batch whose runs are written, to be published. Who drops it without that leaves leaks until the store is swept.
+/// A batch whose runs are written, to be published. If it is dropped instead, its pages leak until
+/// the store is swept.
 #[must_use = "nobody sees a batch that is not published"]
 pub struct SealedBatch<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
@@ -489,12 +497,12 @@ pub struct SealedBatch<'t, O, L, S> {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> SealedBatch<'_, O, L, S> {
-    /// Publishes the runs, each with one commit; `None` if the root has no room for the next of them: maintain it, and try
-    /// again.
+    /// Publishes the runs, each with one commit; `None` if the root has no room for the next of
+    /// them: maintain it, and try again.
     ///
     /// # Errors
     ///
-    /// The store failed. What was not published can be tried again.
+    /// The store failed. Runs that were not published can be tried again.
     pub fn try_publish(&mut self) -> Result<Option<Pressure>> {
         let mut pressure = Pressure::None;
         while let Some(fresh) = self.runs.front() {

@@ -11,12 +11,13 @@ use crate::point::PointBuf;
 use crate::run::Run;
 use bedload_pages::{Batch, PageId, PageStore, Reserved, Result};
 
-/// A merge under way, and what is to become of it. Until it is published, nobody sees anything of it.
+/// A merge under way, and what is to become of it. Until it is published, nobody sees anything of
+/// it.
 pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     aim: Aim,
-    /// Of the nodes that it changes. Others may add runs to them meanwhile, behind those the job has seen, and a vacuum may
-    /// clean these.
+    /// The rights to the nodes that it changes. Others may add runs to them meanwhile, behind those
+    /// the job has seen, and a vacuum may clean these.
     _rights: Vec<S::Maintenance<'t>>,
     merge: L::Merge<'t, S>,
     /// The least vacuum cycle of the runs it reads, as they were when it began.
@@ -59,7 +60,8 @@ pub(super) struct Published {
 }
 
 impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
-    /// Begins the job that a step asks for; `None` if the step is out of date or somebody else is at it.
+    /// Begins the job that a step asks for; `None` if the step is out of date or somebody else is
+    /// at it.
     pub(super) fn begin(tree: &'t BeTree<O, L, S>, step: &Step) -> Result<Option<Self>> {
         match *step {
             Step::Merge { node, ref runs } => Self::begin_merge(tree, node, runs.clone()),
@@ -176,7 +178,8 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         }))
     }
 
-    /// Goes on until about so many pages were read and written; whether there is more to do, and how many pages it were.
+    /// Goes on until about so many pages were read and written; whether there is more to do, and
+    /// how many pages it were.
     pub(super) fn advance(&mut self, pages: u64) -> Result<(bool, u64)> {
         // As many are written as are read, about.
         let per_page = self.entries_per_page;
@@ -290,8 +293,8 @@ fn runs_of(live: &[LiveRun]) -> Vec<Run> {
     live.iter().map(|live| live.run).collect()
 }
 
-/// Whether the runs from `at` on are these, and no vacuum has cleaned them since: what was read of them before might
-/// bring back what is gone.
+/// Whether the runs from `at` on are these, and no vacuum has cleaned them since: what was read of
+/// them before might bring back what is gone.
 fn are_still(node: &Node, at: usize, runs: &[LiveRun]) -> bool {
     let now = node.runs.get(at..at + runs.len());
     now.is_some_and(|now| {
@@ -335,7 +338,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
-    /// Puts a run in the place of those it was merged of; the runs to retire, or none if it was for nothing.
+    /// Puts a run in the place of those it was merged of; the runs to retire, or none if it was for
+    /// nothing.
     fn publish_merged(
         &self,
         id: PageId,
@@ -356,8 +360,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(Some(runs_of(inputs)))
     }
 
-    /// Notes in the parent that the slices were pushed down; the runs to retire, or none if what is known of the parent is
-    /// out of date.
+    /// Notes in the parent that the slices were pushed down; the runs to retire, or none if what is
+    /// known of the parent is out of date.
     fn note_pushed(&self, parent: &mut Node, push: &Push<'_>) -> Option<Vec<Run>> {
         let slot = parent.slot_of(push.child)?;
         if parent.children[slot].pushed != push.pushed || !are_still(parent, push.pushed, push.slices) {
@@ -395,8 +399,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(Some(retired))
     }
 
-    /// Gives a leaf the run that was made of its own and of what was pushed down. Where that was cut into several, new
-    /// leaves to its left get all but the last: what others append meanwhile then stays in its place.
+    /// Gives a leaf the run that was made of its own and of what was pushed down. Where that was
+    /// cut into several, new leaves to its left get all but the last: what others append meanwhile
+    /// then stays in its place.
     fn publish_in_leaf(
         &self,
         push: &Push<'_>,
@@ -446,7 +451,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         if !are_still(&leaf, 0, own) {
             return Ok(None);
         }
-        // Inserting children does not move the one that the slices were pushed down to out of reach.
+        // Inserting children does not move the one that the slices were pushed down to out of
+        // reach.
         let slot = parent.slot_of(push.child);
         let Some(mut retired) = self.note_pushed(&mut parent, push) else {
             return Ok(None);

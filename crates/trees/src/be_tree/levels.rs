@@ -21,8 +21,9 @@ pub struct Level {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// What each level has, the leaves first and the root last. One page a node; others may change the tree meanwhile, and
-    /// what moves from one level to another may be counted in both or in neither.
+    /// Counts each level, the leaves first and the root last. One page a node; others may change
+    /// the tree meanwhile, and what moves from one level to another may be counted in both or in
+    /// neither.
     ///
     /// # Errors
     ///

@@ -10,8 +10,9 @@ use crate::run::RunEntry;
 use bedload_pages::{PageRead, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
-    /// What `view` makes of an entry; `None` if there is none. Some pages for each level and each run that might hold the
-    /// entry, until one does; one or two where the run's filter says that it does not.
+    /// Shows `view` an entry, and returns what that returns; `None` if there is none. Some pages
+    /// for each level and each run that might hold the entry, until one does; one or two where the
+    /// run's filter says that it does not.
     ///
     /// # Errors
     ///
@@ -40,7 +41,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
             match seen {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => next += 1,
-                // The run may have been merged into another since, and its pages may have begun other lives.
+                // The run may have been merged into another since, and its pages may have begun
+                // other lives.
                 Err(error) => {
                     let now = self.runs_at(&point)?;
                     if now.iter().any(|other| other.run.is(&live.run)) {

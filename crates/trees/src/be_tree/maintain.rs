@@ -52,10 +52,11 @@ impl AddAssign for MaintenanceWork {
     }
 }
 
-/// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by one at a time.
+/// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by
+/// one at a time.
 ///
-/// Dropping a maintainer loses the merge it is in the middle of, without harm but for pages that are leaks until the
-/// store is swept.
+/// Dropping a maintainer loses the merge it is in the middle of, without harm but for pages that
+/// are leaks until the store is swept.
 pub struct Maintainer<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     job: Option<(Step, Job<'t, O, L, S>)>,
@@ -84,8 +85,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.work
     }
 
-    /// Does what is due, until about so many pages were read and written, or nothing is. A merge that is not done by then
-    /// goes on with the next call.
+    /// Does what is due, until about so many pages were read and written, or nothing is. A merge
+    /// that is not done by then goes on with the next call.
     ///
     /// # Errors
     ///
@@ -103,8 +104,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.go_on(u64::MAX, false, true)
     }
 
-    /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one run: for a tree that
-    /// is going to be read rather than changed.
+    /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one
+    /// run: for a tree that is going to be read rather than changed.
     ///
     /// # Errors
     ///
@@ -178,8 +179,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         }
     }
 
-    /// The next step of what is due: where something was pushed down to last, at the root, or in the leaf that is
-    /// appended to.
+    /// The next step of what is due: where something was pushed down to last, at the root, or in
+    /// the leaf that is appended to.
     fn next_due(&mut self) -> Result<Option<Step>> {
         let tree = self.tree;
         if let Some((parent, child)) = self.next

@@ -1,12 +1,13 @@
 //! A Bε-tree made for pages: small trunk nodes over immutable sorted [`run`](super::run)s.
 //!
-//! Changes come in sorted batches. A batch is written as a run, which the root names; when much pends, a child's slice of
-//! the root's runs is pushed down to it as one new run, and so on to the leaves, where what comes down is merged with
-//! the leaf's run. So an entry is written a few times in all, in long sequences, however random its key (Brodal and
-//! Fagerberg, "Lower bounds for external memory dictionaries", SODA 2003; runs in the place of buffers after SplinterDB,
-//! Conway et al., USENIX ATC 2020, and its use as a PostgreSQL index, Gurajada et al., "Fast Ingest and Query Performance
-//! in PostgreSQL with SplinterDB Indexes"). Levels above the leaves keep several runs, leaves keep one: lazy levelling (Dayan and
-//! Idreos, "Dostoevsky", SIGMOD 2018).
+//! Changes come in sorted batches. A batch is written as a run, which the root names; when much
+//! pends, a child's slice of the root's runs is pushed down to it as one new run, and so on to the
+//! leaves, where what comes down is merged with the leaf's run. So an entry is written a few times
+//! in all, in long sequences, however random its key (Brodal and Fagerberg, "Lower bounds for
+//! external memory dictionaries", SODA 2003; runs in the place of buffers after SplinterDB, Conway
+//! et al., USENIX ATC 2020, and its use as a PostgreSQL index, Gurajada et al., "Fast Ingest and
+//! Query Performance in PostgreSQL with SplinterDB Indexes"). Levels above the leaves keep several
+//! runs, leaves keep one: lazy levelling (Dayan and Idreos, "Dostoevsky", SIGMOD 2018).
 //!
 //! | | |
 //! |---|---|
@@ -20,49 +21,58 @@
 //!
 //! # Shape
 //!
-//! 1. A tree is named by its meta page, which names the root. Both keep their pages for life. The root is above the
-//!    leaves: a tree has two levels at least. How the bytes of a node lie is told in `node.rs`.
-//! 2. The nodes of one level cover all points, without gap or overlap: a child from its pivot up to the next one's. The
-//!    pivot of a first child is its parent's business.
-//! 3. A run belongs to one node for life, and has only entries of the node's interval. Of two entries of one key and tie
-//!    the newer is in the node nearer to the root; of those in one node it is in the later run.
-//! 4. For each child a node knows how many of its runs, from the oldest, have been pushed down to it. Their slices of the
-//!    child's interval are not looked at any more; a run of which every child has its slice is forgotten.
-//! 5. A leaf has one run, and those that were appended behind it or came in order: no two of its runs overlap, and their
-//!    order is that of their keys.
-//! 6. What lies above all entries of the tree goes straight to the rightmost leaf, or to a new one: what comes in order
-//!    is written once, if batches are large, and small ones are merged once more.
-//! 7. A node that has too many children is drained, then split. The root moves all it has into a new child instead.
+//! 1. A tree is named by its meta page, which names the root. Both keep their pages for life. The
+//!    root is above the leaves: a tree has two levels at least. How the bytes of a node lie is told
+//!    in `node.rs`.
+//! 2. The nodes of one level cover all points, without gap or overlap: a child from its pivot up to
+//!    the next one's. The pivot of a first child is its parent's business.
+//! 3. A run belongs to one node for life, and has only entries of the node's interval. If two
+//!    entries have one key and tie, the newer is in the node nearer to the root; of those in one
+//!    node it is in the later run.
+//! 4. For each child a node knows how many of its runs, from the oldest, have been pushed down to
+//!    it. Their slices of the child's interval are not looked at any more; a run of which every
+//!    child has its slice is forgotten.
+//! 5. A leaf has one run, and those that were appended behind it or came in order: no two of its
+//!    runs overlap, and their order is that of their keys.
+//! 6. What lies above all entries of the tree goes straight to the rightmost leaf, or to a new one:
+//!    what comes in order is written once, if batches are large, and small ones are merged once
+//!    more.
+//! 7. A node that has too many children is drained, then split. The root moves all it has into a
+//!    new child instead.
 //!
 //! # Changes
 //!
-//! 8. Each change is one batch: the root and its new run; a parent, a child, and at most one new node. New leaves are
-//!    written in batches before the one that names them, as runs are.
-//! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks that their node still has
-//!    them, in their place, and that no vacuum has cleaned them since they were read; else it was for nothing.
-//! 10. Who merges, pushes down, splits, or takes out a run has the right to maintain each node it changes
-//!     ([`PageStore::try_maintain`](bedload_pages::PageStore::try_maintain)). Others only add a run behind
-//!     the others, or a rightmost leaf. So whoever reads a run with the right to maintain its node reads it to the end.
+//! 8. Each change is one batch: the root and its new run; a parent, a child, and at most one new
+//!    node. New leaves are written in batches before the one that names them, as runs are.
+//! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks
+//!    that their node still has them, in their place, and that no vacuum has cleaned them since
+//!    they were read; else it was for nothing.
+//! 10. Who merges, pushes down, splits, or takes out a run has the right to maintain each node it
+//!     changes ([`PageStore::try_maintain`](bedload_pages::PageStore::try_maintain)). Others only
+//!     add a run behind the others, or a rightmost leaf. So whoever reads a run with the right to
+//!     maintain its node reads it to the end.
 //! 11. When runs are unlinked, who did it retires their pages.
 //!
 //! # Readers
 //!
-//! 12. A descent couples latches and copies the lists of runs that the interval of a leaf is made of. Then it holds
-//!     nothing. Pages of runs say to which run they belong; where one does not, or cannot be read, the reader descends
-//!     again from its last entry, and only if the run is still named is that damage.
+//! 12. A descent couples latches and copies the lists of runs that the interval of a leaf is made
+//!     of. Then it holds nothing. Pages of runs say to which run they belong; where one does not,
+//!     or cannot be read, the reader descends again from its last entry, and only if the run is
+//!     still named is that damage.
 //!
 //! # Vacuum
 //!
-//! 13. See [`BulkDelete`]. A run's cycle says of when it is clean: that of a merged run is the least of its inputs', as
-//!     they were when the merge began; that of a fresh one is the present one. It goes from left to right, and
-//!     looks at each interval, with all the runs on the way to its leaf, until none of them is older. A run that some
-//!     child has not its slice of is on the way to that child. Entries keep their place in the order and only ever move
-//!     down, and what moves is as old as where it comes from: so nothing older gets behind it.
+//! 13. See [`BulkDelete`]. A run's cycle says of when it is clean: that of a merged run is the
+//!     least of its inputs', as they were when the merge began; that of a fresh one is the present
+//!     one. It goes from left to right, and looks at each interval, with all the runs on the way to
+//!     its leaf, until none of them is older. A run that some child has not its slice of is on the
+//!     way to that child. Entries keep their place in the order and only ever move down, and what
+//!     moves is as old as where it comes from: so nothing older gets behind it.
 //!
 //! # Hints
 //!
-//! 14. A reader may note that entries are dead ([`BeTree::hint_dead`]), and readers that ask for it pass them over. Merges
-//!     do not look at hints.
+//! 14. A reader may note that entries are dead ([`BeTree::hint_dead`]), and readers that ask for it
+//!     pass them over. Merges do not look at hints.
 //!
 //! # Settings
 //!

@@ -385,7 +385,8 @@ impl<'p> NodeView<'p> {
         }
     }
 
-    /// The child for what lies at `point`, or, unless `is_at`, just before it; and where the next child begins.
+    /// The child for what lies at `point`, or, unless `is_at`, just before it; and where the next
+    /// child begins.
     pub(super) fn slot_of(&self, order: &impl KeyOrder, point: &Point<'_>, is_at: bool) -> Result<usize> {
         let (mut slot, mut key_at) = (0, 0);
         for next in 0..self.children {

@@ -2,12 +2,13 @@
 
 use crate::run::RunOptions;
 
-/// How a [`BeTree`](super::BeTree) batches, pushes down and merges. But for [`BeTreeOptions::ties`], pages do not depend on
-/// it: a tree may be opened with other settings.
+/// How a [`BeTree`](super::BeTree) batches, pushes down and merges. But for
+/// [`BeTreeOptions::ties`], pages do not depend on it: a tree may be opened with other settings.
 ///
-/// With R runs a node, fan-out F and P pending entries a node, pushes stay worth their while as long as R ≥ F / 2 and
-/// P / F is at least half a leaf run: else each push moves crumbs into a leaf run that is rewritten as a whole. The
-/// defaults keep that law, and [`BeTreeOptions::shrunk`] does.
+/// With R runs a node, fan-out F and P pending entries a node, pushes stay worth their while as
+/// long as R ≥ F / 2 and P / F is at least half a leaf run: else each push moves crumbs into a leaf
+/// run that is rewritten as a whole. The defaults keep that law, and [`BeTreeOptions::shrunk`]
+/// does.
 ///
 /// ```
 /// use bedload_trees::be_tree::BeTreeOptions;
@@ -47,26 +48,29 @@ impl BeTreeOptions {
         self
     }
 
-    /// The most runs of a node, those being staged apart, before the oldest is pushed down; at least 2. Default: 12.
+    /// The most runs of a node, those being staged apart, before the oldest is pushed down; at
+    /// least 2. Default: 12.
     pub const fn runs(mut self, runs: usize) -> Self {
         self.runs = if runs < 2 { 2 } else { runs };
         self
     }
 
-    /// How many entries pend in a node before those of its fullest child are pushed down. Default: 1,048,576.
+    /// How many entries pend in a node before those of its fullest child are pushed down. Default:
+    /// 1,048,576.
     pub const fn pending_entries(mut self, entries: u64) -> Self {
         self.pending_entries = entries;
         self
     }
 
-    /// The most entries of a leaf's run, at least 4; a sorted batch is cut into runs of as many. Default: 131,072.
+    /// The most entries of a leaf's run, at least 4; a sorted batch is cut into runs of as many.
+    /// Default: 131,072.
     pub const fn leaf_entries(mut self, entries: u64) -> Self {
         self.leaf_entries = if entries < 4 { 4 } else { entries };
         self
     }
 
-    /// Runs of less than half as many entries are staged at the root and merged with others until they are as large.
-    /// Default: 65,536.
+    /// Runs of less than half as many entries are staged at the root and merged with others until
+    /// they are as large. Default: 65,536.
     pub const fn stage_entries(mut self, entries: u64) -> Self {
         self.stage_entries = entries;
         self
@@ -78,8 +82,8 @@ impl BeTreeOptions {
         self
     }
 
-    /// All numbers of entries divided by `divisor`, for tests: the tree of a small number of entries then has the shape
-    /// of a large one.
+    /// All numbers of entries divided by `divisor`, for tests: the tree of a small number of
+    /// entries then has the shape of a large one.
     ///
     /// # Panics
     ///
@@ -91,7 +95,8 @@ impl BeTreeOptions {
             .stage_entries(self.stage_entries / divisor)
     }
 
-    /// Whether entries have ties, besides 0. A tree is opened with the setting it was created with. Default: yes.
+    /// Whether entries have ties, besides 0. A tree is opened with the setting it was created with.
+    /// Default: yes.
     pub const fn ties(mut self, ties: bool) -> Self {
         self.run = self.run.ties(ties);
         self
@@ -111,15 +116,15 @@ impl BeTreeOptions {
         self
     }
 
-    /// Bits of a filter for each key of the runs above the leaves, which most lookups have no entry in; 0 for no filters.
-    /// See [`RunOptions::filter_bits`]. Default: 0.
+    /// Bits of a filter for each key of the runs above the leaves, which most lookups have no entry
+    /// in; 0 for no filters. See [`RunOptions::filter_bits`]. Default: 0.
     pub const fn filter_bits(mut self, bits: u8) -> Self {
         self.run = self.run.filter_bits(bits);
         self
     }
 
-    /// Runs for which a node keeps room, whatever its children take: what it may have, and as many again while
-    /// maintenance is behind.
+    /// Runs for which a node keeps room, whatever its children take: what it may have, and as many
+    /// again while maintenance is behind.
     pub(super) const fn reserved_runs(&self) -> usize {
         self.runs + 2 * self.stage_runs
     }

@@ -9,7 +9,7 @@ use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use bedload_pages::{PageId, PageRead, Result};
 
-/// What [`BeTree::visit_pages`] calls.
+/// Called by [`BeTree::visit_pages`].
 pub trait PageVisitor {
     /// The page of a node.
     fn node(&mut self, page: PageId);
@@ -22,16 +22,18 @@ pub trait PageVisitor {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// Shows every page that belongs to the tree from the call to the return, nodes once. Pages that come or go meanwhile
-    /// may be among them or not. Reads nodes of the tree and of its runs, and no leaves of runs.
+    /// Shows every page that belongs to the tree from the call to the return, nodes once. Pages
+    /// that come or go meanwhile may be among them or not. Reads nodes of the tree and of its runs,
+    /// and no leaves of runs.
     ///
-    /// A page that is not shown and was written by somebody who had ended all work before the call is either lost or being
-    /// retired, by somebody who has the right to maintain one of the nodes shown until that is done.
+    /// A page that is not shown and was written by somebody who had ended all work before the call
+    /// is either lost or being retired, by somebody who has the right to maintain one of the nodes
+    /// shown until that is done.
     ///
-    /// Goes from left to right and looks at each node when it first comes to it. A run belongs to one node for life, but
-    /// for those of the root, which is looked at first; a node that is split keeps its left part and is empty; and a leaf
-    /// that is cut keeps its right part. So what is behind does not come before, and a run that is there all the time is
-    /// found in its node.
+    /// Goes from left to right and looks at each node when it first comes to it. A run belongs to
+    /// one node for life, but for those of the root, which is looked at first; a node that is split
+    /// keeps its left part and is empty; and a leaf that is cut keeps its right part. So what is
+    /// behind does not come before, and a run that is there all the time is found in its node.
     ///
     /// # Errors
     ///

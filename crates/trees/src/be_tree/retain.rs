@@ -22,13 +22,15 @@ pub enum RunEdit {
     },
 }
 
-/// From one entry on and before another; without the first, from the beginning, and without the second, up to the end.
+/// From one entry on and before another; without the first, from the beginning, and without the
+/// second, up to the end.
 pub type EdgeRange = (Option<RunEdge>, Option<RunEdge>);
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
-    /// Shows each run to `edit`, which may replace it, with the ranges of it that readers look at: what was pushed down a
-    /// run still has, and its copy counts no more. Then takes out leaves that have no entries left. One batch
-    /// for each node that changes. Nobody else may change the tree meanwhile, and the order's prefixes are exact.
+    /// Shows each run to `edit`, which may replace it, with the ranges of it that readers look at:
+    /// what was pushed down a run still has, and its copy counts no more. Then takes out leaves
+    /// that have no entries left. One batch for each node that changes. Nobody else may change the
+    /// tree meanwhile, and the order's prefixes are exact.
     ///
     /// # Errors
     ///
@@ -84,8 +86,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(())
     }
 
-    /// Takes out children that have no entries and are to get none, but for the last: it is where new entries go. The
-    /// interval of such a child falls to a neighbour.
+    /// Takes out children that have no entries and are to get none, but for the last: it is where
+    /// new entries go. The interval of such a child falls to a neighbour.
     fn prune(&self, node: &mut Node, retired: &mut Vec<PageId>) -> Result<()> {
         let mut slot = 0;
         while slot + 1 < node.children.len() {

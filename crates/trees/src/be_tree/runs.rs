@@ -10,8 +10,8 @@ use bedload_pages::{PageId, PageRead, PageStore, Result};
 
 /// A kind of runs: how they are read and merged. A tree moves runs about and never looks into them.
 ///
-/// Every [`RowLayout`] is one, whose runs are those of [`run`](crate::run). Another kind may keep its entries in another
-/// form, on pages of its own; it describes a run with the same [`Run`].
+/// Every [`RowLayout`] is one, whose runs are those of [`run`](crate::run). Another kind may keep
+/// its entries in another form, on pages of its own; it describes a run with the same [`Run`].
 pub trait Runs<O: KeyOrder>: Clone {
     /// A merge under way.
     type Merge<'t, S>: RunMerge
@@ -20,7 +20,8 @@ pub trait Runs<O: KeyOrder>: Clone {
         O: 't,
         S: PageStore + 't;
 
-    /// The shape of rows that the meta page keeps, so that a tree is not opened with runs of another kind.
+    /// The shape of rows that the meta page keeps, so that a tree is not opened with runs of
+    /// another kind.
     fn form(&self) -> RowForm;
 
     /// All pages of a run.
@@ -37,7 +38,8 @@ pub trait Runs<O: KeyOrder>: Clone {
     /// As for [`pages`](Self::pages).
     fn estimate_rank<S: PageRead>(&self, run: &TreeRun<'_, O, S>, position: Position<'_>) -> Result<u64>;
 
-    /// Begins to merge slices of runs, the newest first. With `is_last` no older entries are left below.
+    /// Begins to merge slices of runs, the newest first. With `is_last` no older entries are left
+    /// below.
     ///
     /// # Errors
     ///
@@ -48,8 +50,8 @@ pub trait Runs<O: KeyOrder>: Clone {
         target: MergeTarget<'t, O, S>,
     ) -> Result<Self::Merge<'t, S>>;
 
-    /// Reads a whole run and says what is wrong with it. Its entries should lie from the first of two positions on and
-    /// before the second.
+    /// Reads a whole run and says what is wrong with it. Its entries should lie from the first of
+    /// two positions on and before the second.
     ///
     /// # Errors
     ///

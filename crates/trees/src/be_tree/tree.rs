@@ -15,11 +15,12 @@ use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 /// The fewest children for whose longest pivots a node has room.
 const CHILDREN_MIN: usize = 8;
 
-/// An ordered map from (key, tie) to rows that takes its changes in sorted batches, on the pages of a store.
+/// An ordered map from (key, tie) to rows that takes its changes in sorted batches, on the pages of
+/// a store.
 ///
-/// `S` is the store, a reference to it, or an [`Arc`](std::sync::Arc) of it; one that can only be read gives a tree that
-/// can only be read. All operations take `&self` and may run concurrently, from this value or from others opened on the
-/// same meta page.
+/// `S` is the store, a reference to it, or an [`Arc`](std::sync::Arc) of it; one that can only be
+/// read gives a tree that can only be read. All operations take `&self` and may run concurrently,
+/// from this value or from others opened on the same meta page.
 ///
 /// Nothing is pushed down or merged unless somebody has a [`Maintainer`](super::Maintainer) work. See the
 /// [module](super) for how it works.
@@ -67,12 +68,13 @@ pub struct BeTree<O, L, S> {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// The tree whose meta page is `meta`. Order, layout and [`BeTreeOptions::ties`] must be those it was created with; what of
-    /// them pages can tell is checked.
+    /// The tree whose meta page is `meta`. Order, layout and [`BeTreeOptions::ties`] must be those
+    /// it was created with; what of them pages can tell is checked.
     ///
     /// # Errors
     ///
-    /// The meta page or the root cannot be read, or is not that of such a tree; the settings ask for more room than a page has.
+    /// The meta page or the root cannot be read, or is not that of such a tree; the settings ask
+    /// for more room than a page has.
     pub fn open(store: S, meta: PageId, order: O, layout: L, config: BeTreeOptions) -> Result<Self> {
         check_room(&config, &order, store.payload_len())?;
         let found = Meta::decode(&store.read(meta)?, meta)?;
@@ -92,8 +94,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         Ok(tree)
     }
 
-    /// The tree with a meta page and a root that were told by one that was [opened](Self::open) before, with the same order,
-    /// layout and settings. Reads no page.
+    /// The tree with a meta page and a root that were told by one that was [opened](Self::open)
+    /// before, with the same order, layout and settings. Reads no page.
     ///
     /// ```
     /// use bedload_pages::HeapPages;
@@ -156,8 +158,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         &self.config
     }
 
-    /// The most bytes a key may have in a tree over pages of `payload_len` bytes: a node must have room for a few pivots.
-    /// A page of a run may take less.
+    /// The most bytes a key may have in a tree over pages of `payload_len` bytes: a node must have
+    /// room for a few pivots. A page of a run may take less.
     pub fn key_len_max(payload_len: usize, order: &O, config: &BeTreeOptions) -> usize {
         if order.prefix_is_exact() {
             usize::MAX
@@ -203,7 +205,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// Whether the node has room for another run, that for children kept free which it may get when they split.
+    /// Whether the node has room for another run, that for children kept free which it may get when
+    /// they split.
     pub(super) fn has_room_for_run(&self, node: &Node) -> bool {
         let payload_len = self.store.payload_len();
         let kept_free = match node.level {
@@ -249,7 +252,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
-    /// A new, empty tree. [`BeTree::meta`] tells the page by which it can be opened again, which is reserved first.
+    /// A new, empty tree. [`BeTree::meta`] tells the page by which it can be opened again, which is
+    /// reserved first.
     ///
     /// # Errors
     ///
@@ -294,8 +298,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         })
     }
 
-    /// The vacuum cycle that was begun last. A run written before the next one begins is as clean as that, for what
-    /// dies later is not in it, or will be looked for.
+    /// The vacuum cycle that was begun last. A run written before the next one begins is as clean
+    /// as that, for what dies later is not in it, or will be looked for.
     pub(super) fn cycle(&self) -> Result<u64> {
         Ok(Meta::decode(&self.store.read(self.meta)?, self.meta)?.cycle)
     }

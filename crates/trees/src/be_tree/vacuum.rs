@@ -14,12 +14,13 @@ use bedload_pages::{Batch, Error, PageId, PageStore, Result, VacuumStore};
 
 /// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
 ///
-/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and looks at each interval until none
-/// of the runs that it is made of is of an older one; a merge that had read a run before it was cleaned is lost when it wants to publish. At
-/// last it goes through the pages of what is retired and not reclaimed, which a cursor may still be reading.
+/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and looks
+/// at each interval until none of the runs that it is made of is of an older one; a merge that had
+/// read a run before it was cleaned is lost when it wants to publish. At last it goes through the
+/// pages of what is retired and not reclaimed, which a cursor may still be reading.
 ///
-/// So when it is done no entry that was in the tree when it began and whose tie is dead is left, or can come back. The
-/// caller sees to it that none is inserted meanwhile.
+/// So when it is done no entry that was in the tree when it began and whose tie is dead is left, or
+/// can come back. The caller sees to it that none is inserted meanwhile.
 ///
 /// A tie is dead with every entry that has it, whatever its key; tombstones stay.
 ///
@@ -69,13 +70,13 @@ enum Phase {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
-    /// Deletes every entry whose tie `is_dead`; returns how many were deleted in the runs of the tree, where an entry may
-    /// stand in more than one. See [`BulkDelete`].
+    /// Deletes every entry whose tie `is_dead`; returns how many were deleted in the runs of the
+    /// tree, where an entry may stand in more than one. See [`BulkDelete`].
     ///
     /// # Errors
     ///
-    /// The store failed, a page is damaged, or somebody else is deleting ([`Error::Busy`]). Some entries may have been
-    /// deleted.
+    /// The store failed, a page is damaged, or somebody else is deleting ([`Error::Busy`]). Some
+    /// entries may have been deleted.
     pub fn bulk_delete(&self, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<u64> {
         let mut delete = self.begin_bulk_delete()?;
         while delete.step(is_dead)? {}
@@ -121,7 +122,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         self.deleted
     }
 
-    /// Goes on for about one page; whether there is more to do. `is_dead` must not change its mind between the steps.
+    /// Goes on for about one page; whether there is more to do. `is_dead` must not change its mind
+    /// between the steps.
     ///
     /// # Errors
     ///
@@ -147,8 +149,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
     }
 
-    /// Looks for a run of an older cycle among those that the next interval is made of, and goes on to the next interval
-    /// only if there is none.
+    /// Looks for a run of an older cycle among those that the next interval is made of, and goes on
+    /// to the next interval only if there is none.
     fn find_run(&mut self) -> Result<()> {
         let Phase::Tree { at } = &mut self.phase else {
             return Ok(());
@@ -219,7 +221,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             leaves.pop_front();
             return Ok(());
         }
-        // So that readers need not look at each of these leaves. The run may have been retired since, and its pages be gone.
+        // So that readers need not look at each of these leaves. The run may have been retired
+        // since, and its pages be gone.
         if let Err(error) = self.tree.reader(live.run).hint_leaves(&self.emptied) {
             let now = self.tree.node(*id)?;
             if now.runs.iter().any(|other| other.run.is(&live.run)) {

@@ -1,9 +1,10 @@
 //! Reading a range, one leaf at a time.
 //!
-//! A cursor holds no latch between two calls. It descends to the leaf where it is to go on, copies what it wants
-//! of it, and remembers the fence at which it will go on: the leaf's high fence on the way up, its low bound on
-//! the way down. As fences are points of the order and not places in a page, whatever splits and merges meanwhile
-//! moves no entry across one that the cursor has passed: an entry present throughout is seen once, in order.
+//! A cursor holds no latch between two calls. It descends to the leaf where it is to go on, copies
+//! what it wants of it, and remembers the fence at which it will go on: the leaf's high fence on
+//! the way up, its low bound on the way down. As fences are points of the order and not places in a
+//! page, whatever splits and merges meanwhile moves no entry across one that the cursor has passed:
+//! an entry present throughout is seen once, in order.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
@@ -19,8 +20,8 @@ use crate::point::Cut;
 use bedload_pages::ReadAhead;
 use bedload_pages::{PageId, PageRead, Result};
 
-/// Entries of a range of a [`BPlusTree`], ascending or descending. What it returns is consistent within a leaf;
-/// entries inserted or removed while it is on its way may be seen or not.
+/// Entries of a range of a [`BPlusTree`], ascending or descending. Its answers are consistent
+/// within a leaf; entries inserted or removed while it is on its way may be seen or not.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -228,13 +229,14 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         })
     }
 
-    /// The next entries of the range that share a leaf, in ascending order even where the cursor goes down; `None`
-    /// behind the last. Entries of the current leaf that [`next_entry`](Self::next_entry) has not handed out yet
-    /// come first. O(log n) pages.
+    /// The next entries of the range that share a leaf, in ascending order even where the cursor
+    /// goes down; `None` behind the last. Entries of the current leaf that
+    /// [`next_entry`](Self::next_entry) has not handed out yet come first. O(log n) pages.
     ///
     /// # Errors
     ///
-    /// The store failed, or a page on the way is damaged. The cursor stays where it is, and may be asked again.
+    /// The store failed, or a page on the way is damaged. The cursor stays where it is, and may be
+    /// asked again.
     pub fn next_leaf(&mut self) -> Result<Option<LeafSlice<'_, O, L>>> {
         if !self.fill()? {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Ways from the root to a node: of readers, who latch shared all along, and of writers, who latch the last node
-//! exclusively.
+//! Ways from the root to a node: of readers, who latch shared all along, and of writers, who latch
+//! the last node exclusively.
 
 use std::ops::Deref;
 
@@ -36,8 +36,8 @@ enum Step {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
-    /// Latches the target leaf shared. Stores its low bound in `low`, if asked. `at_parent` sees the parent of the leaf,
-    /// still latched, and which of its children comes next.
+    /// Latches the target leaf shared. Stores its low bound in `low`, if asked. `at_parent` sees
+    /// the parent of the leaf, still latched, and which of its children comes next.
     ///
     /// Ends on damaged pages too: levels fall by one, and fences rise along a level.
     pub(super) fn descend(
@@ -180,11 +180,12 @@ impl<'s, S: PageStore + 's> Latched<'s, S> {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
-    /// Latches exclusively the node at `level`, one of the given shape, that covers `point`; `None` if the tree is
-    /// lower than that.
+    /// Latches exclusively the node at `level`, one of the given shape, that covers `point`; `None`
+    /// if the tree is lower than that.
     ///
-    /// The parent is held shared until the node is latched: a node is retired only under its parent's exclusive
-    /// latch. Splits met on the way that their parents do not know yet are completed first.
+    /// The parent is held shared until the node is latched: a node is retired only under its
+    /// parent's exclusive latch. Splits met on the way that their parents do not know yet are
+    /// completed first.
     pub(super) fn latch<R: RowLayout>(
         &self,
         shape: &Shape<R>,
@@ -233,8 +234,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
     }
 
-    /// If the child of the node at `level` that covers `point` has been split and the node does not know the new
-    /// sibling yet, tells it (Lehman and Yao, §3.3). One sibling is made known at a time, from left to right.
+    /// If the child of the node at `level` that covers `point` has been split and the node does not
+    /// know the new sibling yet, tells it (Lehman and Yao, §3.3). One sibling is made known at a
+    /// time, from left to right.
     ///
     /// Having nothing to complete is no error: another writer has been here.
     pub(super) fn complete_split(&self, level: u8, point: &Point<'_>) -> Result<()> {

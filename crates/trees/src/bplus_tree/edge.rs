@@ -13,11 +13,12 @@ pub(super) struct EdgeLeaf {
     pub(super) generation: u64,
 }
 
-/// The remembered rightmost leaf. A hint: whoever takes it checks the page's generation, that it is a leaf still
-/// linked, that it has no high fence, and that it begins below what he looks for.
+/// The remembered rightmost leaf. A hint: whoever takes it checks the page's generation, that it is
+/// a leaf still linked, that it has no high fence, and that it begins below what he looks for.
 #[derive(Debug)]
 pub(super) struct RightEdge {
-    /// Nothing with a smaller prefix belongs to the leaf: random input does not come as far as the mutex.
+    /// Nothing with a smaller prefix belongs to the leaf: random input does not come as far as the
+    /// mutex.
     low_prefix: AtomicU64,
     leaf: Mutex<Option<EdgeLeaf>>,
 }

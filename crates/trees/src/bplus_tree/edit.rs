@@ -1,8 +1,9 @@
-//! Changing a node in place: entries are shifted within their columns, bytes are added to the heap, nothing is
-//! allocated.
+//! Changing a node in place: entries are shifted within their columns, bytes are added to the heap,
+//! nothing is allocated.
 //!
-//! The functions here run inside a commit and cannot fail. What they rely on, the caller has checked on the same
-//! latched page: the header ([`Node::parse`]), the slots in question, and that there is room.
+//! The functions here run inside a commit and cannot fail. The caller has checked what they rely
+//! on, on the same latched page: the header ([`Node::parse`]), the slots in question, and that
+//! there is room.
 
 use std::ops::Range;
 
@@ -14,12 +15,14 @@ use crate::entry::RowLayout;
 use bedload_pages::{PageId, Result};
 
 impl<L: RowLayout> Node<'_, L> {
-    /// Whether one more entry with `heap_len` bytes outside the columns fits without moving anything.
+    /// Whether one more entry with `heap_len` bytes outside the columns fits without moving
+    /// anything.
     pub(super) fn has_room(&self, heap_len: usize) -> bool {
         self.count() < self.capacity() && self.gap() >= heap_len
     }
 
-    /// Whether the entry at `index` can be overwritten by `item`. Fails if its own slots are damaged.
+    /// Whether the entry at `index` can be overwritten by `item`. Fails if its own slots are
+    /// damaged.
     pub(super) fn has_room_to_replace(&self, index: usize, item: &impl Item) -> Result<bool> {
         self.check_slots(index..index + 1)?;
         let fits_each = (0..self.shape().slot_columns()).all(|column| {
@@ -30,7 +33,8 @@ impl<L: RowLayout> Node<'_, L> {
     }
 }
 
-/// A node being changed. The numbers of its header are read once, and written back by [`NodeMut::finish`].
+/// A node being changed. The numbers of its header are read once, and written back by
+/// [`NodeMut::finish`].
 pub(super) struct NodeMut<'p, L> {
     page: &'p mut [u8],
     shape: &'p Shape<L>,
@@ -108,7 +112,8 @@ impl<'p, L: RowLayout> NodeMut<'p, L> {
         }
     }
 
-    /// Removes the entries of `range`. The bytes that they have in the heap lie waste until the node is rebuilt.
+    /// Removes the entries of `range`. The bytes that they have in the heap lie waste until the
+    /// node is rebuilt.
     pub(super) fn remove(&mut self, range: Range<usize>) {
         let capacity = self.capacity;
         self.heap_len = self.heap_len.saturating_sub(self.heap_len_of(range.clone()));

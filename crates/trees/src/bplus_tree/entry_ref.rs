@@ -172,7 +172,8 @@ impl<'c, O: KeyOrder, L: RowLayout> LeafSlice<'c, O, L> {
         self.node.ties(self.range.clone())
     }
 
-    /// The key of an entry. Where pages keep no key bytes because the prefix is exact, it is made in `scratch`.
+    /// The key of an entry. Where pages keep no key bytes because the prefix is exact, it is made
+    /// in `scratch`.
     pub fn key<'s>(&'s self, index: usize, scratch: &'s mut Vec<u8>) -> &'s [u8] {
         key_at(self.order, &self.node, self.at(index), scratch)
     }

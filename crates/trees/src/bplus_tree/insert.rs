@@ -14,14 +14,16 @@ use crate::point::Point;
 use bedload_pages::{Batch, PageStore, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
-    /// Inserts an entry, or puts it in the place of the one with the same key and tie: its key bytes, too, if the
-    /// order has unequal bytes equal. Nothing is returned about what was there. Atomic.
+    /// Inserts an entry, or puts it in the place of the one with the same key and tie: its key
+    /// bytes, too, if the order has unequal bytes equal. Nothing is returned about what was there.
+    /// Atomic.
     ///
     /// O(log n) pages; O(1) at the right edge, where ascending input goes.
     ///
     /// # Errors
     ///
-    /// The entry has not the tree's shape or is too large, the store failed, or a page on the way is damaged.
+    /// The entry has not the tree's shape or is too large, the store failed, or a page on the way
+    /// is damaged.
     pub fn insert(&self, entry: Entry<'_>) -> Result<()> {
         let item = self.item(entry)?;
         let point = item.point();
@@ -49,7 +51,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         Ok(latched)
     }
 
-    /// Latches the rightmost leaf without a descent, if it is remembered, still is what it was, and covers `point`.
+    /// Latches the rightmost leaf without a descent, if it is remembered, still is what it was, and
+    /// covers `point`.
     pub(super) fn latch_edge(&self, point: &Point<'_>) -> Option<Latched<'_, S>> {
         let leaf = self.edge.leaf_for(point.prefix)?;
         // The descent that follows reports any damage of the page that still concerns the tree.
@@ -70,8 +73,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         covers.then_some(latched)
     }
 
-    /// Puts `item` at `index` of a latched node of the given level, in place of what is there if `replaces`;
-    /// splits the node if need be, and tells its parent.
+    /// Puts `item` at `index` of a latched node of the given level, in place of what is there if
+    /// `replaces`; splits the node if need be, and tells its parent.
     pub(super) fn put<R: RowLayout>(
         &self,
         latched: Latched<'_, S>,

@@ -17,8 +17,8 @@ pub(super) trait Item {
     /// The fixed columns, end to end.
     fn fixed(&self) -> &[u8];
 
-    /// The bytes behind the slot of the given slot column: the key's, if keys are kept, then those of the
-    /// variable columns.
+    /// The bytes behind the slot of the given slot column: the key's, if keys are kept, then those
+    /// of the variable columns.
     fn string(&self, column: usize) -> &[u8];
 
     /// Bytes outside the columns.
@@ -153,7 +153,8 @@ impl Staging {
             .max(1)
     }
 
-    /// The first entry from `start` on for which `is_below` does not hold; it holds for all before it.
+    /// The first entry from `start` on for which `is_below` does not hold; it holds for all before
+    /// it.
     pub(super) fn rank(&self, start: usize, is_below: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (start, self.len());
         while low < high {

@@ -10,11 +10,12 @@ use crate::key_order::KeyOrder;
 use crate::point::Point;
 use bedload_pages::{Batch, PageId, PageStore, Result};
 
-/// Two nodes are merged if together they fill a page to no more than this, so that the next insert does not split
-/// them again. For idle nodes it is enough that they fit.
+/// Two nodes are merged if together they fill a page to no more than this, so that the next insert
+/// does not split them again. For idle nodes it is enough that they fit.
 const MERGED_PERCENT: u8 = 87;
 
-/// The most entries with which a node of the given level is of no use: a leaf without any, a branch with one child.
+/// The most entries with which a node of the given level is of no use: a leaf without any, a branch
+/// with one child.
 fn idle_entries(level: u8) -> usize {
     usize::from(level > 0)
 }
@@ -22,7 +23,8 @@ fn idle_entries(level: u8) -> usize {
 /// The outcome of an attempt to merge two children of a branch.
 enum Outcome {
     Merged,
-    /// There was nothing to do, or no neighbour to do it with. `look_above`: the branch itself is too empty.
+    /// There was nothing to do, or no neighbour to do it with. `look_above`: the branch itself is
+    /// too empty.
     Settled {
         look_above: bool,
     },
@@ -34,21 +36,23 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         self.is_sparse(&self.leaf, 0, count, heap_len)
     }
 
-    /// Whether a node should be merged, if it can be. One that does nothing for the tree always should.
+    /// Whether a node should be merged, if it can be. One that does nothing for the tree always
+    /// should.
     fn is_sparse<R: RowLayout>(&self, shape: &Shape<R>, level: u8, count: usize, heap_len: usize) -> bool {
         count <= idle_entries(level) || shape.fits_within(count, heap_len, self.config.merge_percent)
     }
 
-    /// Whether to look for a neighbour to merge a leaf with that is left with `count` entries. A sparse leaf whose
-    /// neighbours are full is looked at again only when the number of its entries has halved.
+    /// Whether to look for a neighbour to merge a leaf with that is left with `count` entries. A
+    /// sparse leaf whose neighbours are full is looked at again only when the number of its entries
+    /// has halved.
     pub(super) fn is_worth_merging(&self, leaf: &Node<'_, L>, count: usize) -> bool {
         (count == 0 || count.is_power_of_two())
             && leaf.id() != self.root
             && self.is_sparse_leaf(count, leaf.heap_len())
     }
 
-    /// Merges what is too empty on the way to `point`, from the leaf up. What cannot be merged, be it for an error,
-    /// stays as it is: a sparse node is not a wrong one.
+    /// Merges what is too empty on the way to `point`, from the leaf up. A node that cannot be
+    /// merged, be it for an error, stays as it is: a sparse node is not a wrong one.
     pub(super) fn merge_around(&self, point: &Point<'_>) {
         let mut level = 1;
         while let Ok(Some(outcome)) = self.merge_at(level, point) {
@@ -61,8 +65,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
     }
 
-    /// Merges the child that covers `point` of the branch at `level` with its right neighbour, or else with its left
-    /// one. `None` if the tree is lower.
+    /// Merges the child that covers `point` of the branch at `level` with its right neighbour, or
+    /// else with its left one. `None` if the tree is lower.
     fn merge_at(&self, level: u8, point: &Point<'_>) -> Result<Option<Outcome>> {
         let mut look_above = false;
         for steps_left in [0, 1] {
@@ -145,7 +149,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         Ok(Outcome::Merged)
     }
 
-    /// Moves the right node's entries into the left one, if they fit and no split is pending between the two.
+    /// Moves the right node's entries into the left one, if they fit and no split is pending
+    /// between the two.
     fn merge_pair<R: RowLayout>(&self, batch: S::Batch<'_>, pair: &Pair, shape: &Shape<R>) -> Result<bool> {
         let parent = Branch::parse(batch.page(0), &self.branch, pair.parent, pair.level)?;
         let extent = parent.extent();

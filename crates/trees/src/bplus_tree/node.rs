@@ -1,7 +1,8 @@
 //! The bytes of a node: reading a header and columns, and writing a header.
 //!
-//! All numbers are little-endian. A node is a header, columns with room for `capacity` entries each, free space, and
-//! a heap of key and variable column bytes that grows from the end of the page towards the columns:
+//! All numbers are little-endian. A node is a header, columns with room for `capacity` entries
+//! each, free space, and a heap of key and variable column bytes that grows from the end of the
+//! page towards the columns:
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -28,13 +29,16 @@
 //!
 //! # Invariants of a node
 //!
-//! 1. Entries ascend strictly by (key, tie), and lie below the high fence. There is no high fence exactly where
-//!    there is no right neighbour.
-//! 2. Columns, free space and heap do not overlap: `columns_end(capacity) <= heap_start <= payload_len - fence_len`.
+//! 1. Entries ascend strictly by (key, tie), and lie below the high fence. There is no high fence
+//!    exactly where there is no right neighbour.
+//! 2. Columns, free space and heap do not overlap:
+//!    `columns_end(capacity) <= heap_start <= payload_len - fence_len`.
 //! 3. Slots lie behind the columns, and their lengths add up to the bytes of the heap in use.
-//! 4. A branch has at least one child. The first child's pivot is its low bound, and is never compared.
+//! 4. A branch has at least one child. The first child's pivot is its low bound, and is never
+//!    compared.
 //!
-//! [`Node::parse`] checks what of this takes constant time. What lies behind it is checked where it is used.
+//! [`Node::parse`] checks what takes constant time. Slots and entries are checked where they are
+//! used.
 
 use std::ops::Range;
 
@@ -73,8 +77,8 @@ type Header = [u8; HEADER_LEN];
 /// A branch node.
 pub(super) type Branch<'p> = Node<'p, ChildRow>;
 
-/// The root of the tree that the node on a page says it belongs to; none if there is no node on it. So pages can be told
-/// apart by tree where the way to them is damaged.
+/// The root of the tree that the node on a page says it belongs to; none if there is no node on it.
+/// So pages can be told apart by tree where the way to them is damaged.
 ///
 /// ```
 /// use bedload_pages::{HeapPages, PageRead};
@@ -198,7 +202,8 @@ impl<'p, L: RowLayout> Node<'p, L> {
         Err(Error::Corrupt { page: id, reason })
     }
 
-    /// The node on a page that was parsed and is latched ever since, or columns copied out of such a node.
+    /// The node on a page that was parsed and is latched ever since, or columns copied out of such
+    /// a node.
     pub(super) fn trusted(page: &'p [u8], shape: &'p Shape<L>, id: PageId, extent: Extent) -> Self {
         Self {
             header: page.first_chunk().unwrap_or(&[0; HEADER_LEN]),
@@ -364,8 +369,8 @@ impl<'p, L: RowLayout> Node<'p, L> {
         )
     }
 
-    /// Fails unless every slot of `range` lies within the page and, together, they could: what follows may copy
-    /// these entries without looking.
+    /// Fails unless every slot of `range` lies within the page and, together, they could: what
+    /// follows may copy these entries without looking.
     pub(super) fn check_slots(&self, range: Range<usize>) -> Result<()> {
         let mut sum = 0;
         let heap = self.shape.columns_end(self.capacity())..=self.page.len();

@@ -9,7 +9,8 @@ use crate::point::Point;
 use bedload_pages::{Batch, PageStore, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
-    /// Removes the entry with this key and tie; tells whether there was one. Atomic. O(log n) pages.
+    /// Removes the entry with this key and tie; tells whether there was one. Atomic. O(log n)
+    /// pages.
     ///
     /// ```
     /// use bedload_pages::HeapPages;
@@ -32,8 +33,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         Ok(self.remove_with(key, tie, |_| ())?.is_some())
     }
 
-    /// Removes the entry with this key and tie; returns what `view` makes of it, which it is shown in its page
-    /// before it goes. Atomic. O(log n) pages.
+    /// Removes the entry with this key and tie; returns what `view` makes of it, which it is shown
+    /// in its page before it goes. Atomic. O(log n) pages.
     ///
     /// The page is latched meanwhile: `view` must not use the tree.
     ///

@@ -36,7 +36,8 @@ pub(super) fn shapes<L: RowLayout>(
     Ok((leaf, branch))
 }
 
-/// The layout of the nodes of one kind in one tree. A branch is a node whose rows are one fixed column, the child.
+/// The layout of the nodes of one kind in one tree. A branch is a node whose rows are one fixed
+/// column, the child.
 #[derive(Debug, Clone)]
 pub(super) struct Shape<L> {
     /// The root of the tree, which every node names; none until the tree has one.
@@ -97,8 +98,8 @@ impl<L: RowLayout> Shape<L> {
         self.payload_len - HEADER_LEN
     }
 
-    /// The most bytes an entry may take, columns and heap together, so that a split always succeeds (see
-    /// [`cut`](super::split::cut)).
+    /// The most bytes an entry may take, columns and heap together, so that a split always succeeds
+    /// (see [`cut`](super::split::cut)).
     pub(super) fn entry_len_max(&self) -> usize {
         self.usable() / 4
     }
@@ -141,8 +142,9 @@ impl<L: RowLayout> Shape<L> {
             && (count * self.entry_len + heap_len) * 100 <= self.usable() * percent
     }
 
-    /// The capacity to give the columns of a node of `count` entries with `heap_len` bytes outside of them: what is
-    /// left is shared between columns and heap in the proportion in which these entries use them.
+    /// The capacity to give the columns of a node of `count` entries with `heap_len` bytes outside
+    /// of them: what is left is shared between columns and heap in the proportion in which these
+    /// entries use them.
     pub(super) fn capacity_for(&self, count: usize, heap_len: usize, fence_len: usize) -> usize {
         if !self.has_heap() {
             return self.max_entries;

@@ -1,7 +1,7 @@
 //! Inserting entries that come in order: one descent and one batch for each leaf they touch.
 //!
-//! Entries beyond the right edge are packed into fresh leaves, up to the fill factor (SWARE, §III: appends and
-//! opportunistic bulk loading); the others are merged into their leaves.
+//! Entries beyond the right edge are packed into fresh leaves, up to the fill factor (SWARE, §III:
+//! appends and opportunistic bulk loading); the others are merged into their leaves.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ use bedload_pages::{Batch, Error, PageRead, PageStore, Result};
 /// Up to this many entries are put into a leaf one by one; for more, the leaf is written anew.
 const IN_PLACE_MAX: usize = 8;
 
-/// A leaf that entries are merged into is left at least this free when it overflows, however full appended leaves
-/// are made, as it is not at the edge.
+/// A leaf that entries are merged into is left at least this free when it overflows, however full
+/// appended leaves are made, as it is not at the edge.
 const MERGED_PERCENT_MIN: u8 = 70;
 
 /// A source, its entries checked for shape and order.
@@ -102,8 +102,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// As for [`insert`](Self::insert), or the source failed, or its entries do not ascend. All entries before the
-    /// one in question were inserted, unless the store failed; none behind it was.
+    /// As for [`insert`](Self::insert), or the source failed, or its entries do not ascend. All
+    /// entries before the one in question were inserted, unless the store failed; none behind it
+    /// was.
     pub fn insert_sorted(&self, source: &mut impl EntrySource) -> Result<u64> {
         let mut source = Ascending::new(source);
         let mut staging = Staging::new(&self.leaf);
@@ -131,8 +132,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
     }
 
-    /// Puts staged entries from `start` on into the leaf of the first of them, as many as belong there and one
-    /// batch can take; returns how many.
+    /// Puts staged entries from `start` on into the leaf of the first of them, as many as belong
+    /// there and one batch can take; returns how many.
     fn insert_staged(&self, staging: &Staging, start: usize) -> Result<usize> {
         let keys = self.leaf.keys;
         let first = staging.point(start, keys);
@@ -193,7 +194,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         let mut cuts = self.cuts_for(&sequence, &node, nodes_max, is_append)?;
         let mut applied = end - start;
         if cuts.len() >= nodes_max {
-            // More than one batch can take: the rest stays staged. Only appended entries may come to this.
+            // More than one batch can take: the rest stays staged. Only appended entries may come
+            // to this.
             if !is_append || cuts[nodes_max - 1] <= node.count() {
                 return node.corrupt("its entries take more bytes than a page has");
             }
@@ -272,8 +274,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         Ok(sequence)
     }
 
-    /// Where to cut what goes into a leaf. Appended entries fill leaf after leaf; others are spread evenly over as
-    /// few as the fill factor allows, and over fewer if those would be more than `nodes_max`.
+    /// Where to cut what goes into a leaf. Appended entries fill leaf after leaf; others are spread
+    /// evenly over as few as the fill factor allows, and over fewer if those would be more than
+    /// `nodes_max`.
     fn cuts_for(
         &self,
         sequence: &Sequence<'_, L>,
@@ -308,7 +311,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     }
 }
 
-/// How full nodes become over which a sequence is spread evenly, so that none is fuller than `percent`.
+/// How full nodes become over which a sequence is spread evenly, so that none is fuller than
+/// `percent`.
 fn even_percent<L: RowLayout>(sequence: &Sequence<'_, L>, shape: &Shape<L>, percent: u8) -> u8 {
     let bytes = sequence.len() * shape.entry_len + sequence.heap_len();
     let percents = (bytes * 100)

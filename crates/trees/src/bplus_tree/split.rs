@@ -1,8 +1,9 @@
 //! Spreading entries that do not fit in one node: where to cut them, and writing the nodes.
 //!
-//! The node and its new right siblings are written in one batch, and each sibling is made known to the parent in a
-//! batch of its own (Lehman and Yao, §3.3). Between the two, readers and writers reach a sibling by the right link.
-//! A root keeps its page: its entries move to new children, and it becomes their parent in the same batch.
+//! The node and its new right siblings are written in one batch, and each sibling is made known to
+//! the parent in a batch of its own (Lehman and Yao, §3.3). Between the two, readers and writers
+//! reach a sibling by the right link. A root keeps its page: its entries move to new children, and
+//! it becomes their parent in the same batch.
 
 use super::assemble::Sequence;
 use super::fresh::{Fresh, FreshPage};
@@ -15,11 +16,12 @@ use crate::key_order::KeyOrder;
 use crate::point::{Point, PointBuf};
 use bedload_pages::{Batch, Error, MAX_BATCH_PAGES, PageStore, Result};
 
-/// The number of entries to leave on the left of two nodes: about `percent` of their bytes, and so that both
-/// sides fit. The entry behind the cut gives the left side's fence.
+/// The number of entries to leave on the left of two nodes: about `percent` of their bytes, and so
+/// that both sides fit. The entry behind the cut gives the left side's fence.
 ///
-/// There is such a cut because no entry takes more than a quarter of a node ([`Shape::entry_len_max`]): two
-/// halves of what overflowed a node by one entry leave room for one more entry and a fence.
+/// There is such a cut because no entry takes more than a quarter of a node
+/// ([`Shape::entry_len_max`]): two halves of what overflowed a node by one entry leave room for one
+/// more entry and a fence.
 pub(super) fn cut<L: RowLayout>(
     sequence: &Sequence<'_, L>,
     shape: &Shape<L>,
@@ -30,8 +32,8 @@ pub(super) fn cut<L: RowLayout>(
     let heap_total: usize = heap_lens.iter().sum();
     let count_total = heap_lens.len();
     let bytes_total = count_total * shape.entry_len + heap_total;
-    // Were nodes above the leaves left with one child, a level would have as many as the one below it, and the tree
-    // grow without end.
+    // Were nodes above the leaves left with one child, a level would have as many as the one below
+    // it, and the tree grow without end.
     let least = if origin.level() > 0 {
         2.min(count_total / 2)
     } else {
@@ -62,7 +64,8 @@ pub(super) fn cut<L: RowLayout>(
     }
 }
 
-/// The places at which to cut a sequence so that each node but the last is filled to about `percent`.
+/// The places at which to cut a sequence so that each node but the last is filled to about
+/// `percent`.
 pub(super) fn cuts<L: RowLayout>(
     sequence: &Sequence<'_, L>,
     shape: &Shape<L>,
@@ -90,8 +93,8 @@ pub(super) fn cuts<L: RowLayout>(
     cuts
 }
 
-/// The fence between two consecutive entries of a leaf: above `left`, not above `right`, and as short as the order
-/// makes it. Where the keys are the same, only their ties tell them apart.
+/// The fence between two consecutive entries of a leaf: above `left`, not above `right`, and as
+/// short as the order makes it. Where the keys are the same, only their ties tell them apart.
 pub(super) fn fence_between(order: &impl KeyOrder, left: &Point<'_>, right: &Point<'_>) -> PointBuf {
     if left.cmp_key(order, right).is_eq() {
         return right.to_buf();
@@ -122,8 +125,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
     }
 
-    /// Writes a sequence to a latched node and to new right siblings, cut at `cuts`, in one batch; then tells the
-    /// parent. `node` is a copy of what the batch's only page holds.
+    /// Writes a sequence to a latched node and to new right siblings, cut at `cuts`, in one batch;
+    /// then tells the parent. `node` is a copy of what the batch's only page holds.
     pub(super) fn spread<R: RowLayout>(
         &self,
         mut batch: S::Batch<'_>,
@@ -200,8 +203,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
         if !is_root {
             for fence in &fences {
-                // If that fails, what was asked for is done all the same. The split stays pending, and the next
-                // writer who meets it meets the error too, if it lasts.
+                // If that fails, what was asked for is done all the same. The split stays pending,
+                // and the next writer who meets it meets the error too, if it lasts.
                 self.complete_split(level + 1, &fence.as_point()).ok();
             }
         }
@@ -225,7 +228,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever the sizes of entries, up to the limit: what fills a node and one entry more can be cut.
+        /// Whatever the sizes of entries, up to the limit: what fills a node and one entry more can
+        /// be cut.
         #[test]
         fn what_overflows_by_one_entry_can_be_cut(
             lens in prop::collection::vec(0_usize..=100, 1..200),

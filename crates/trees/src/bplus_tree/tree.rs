@@ -18,9 +18,10 @@ use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 
 /// An ordered map from (key, tie) to rows, on the pages of a store.
 ///
-/// `S` is the store, a reference to it, or an [`Arc`](std::sync::Arc) of it. A store that can only be read, such as
-/// a snapshot, gives a tree that can only be read. All operations take `&self` and may run concurrently, from this
-/// value or from others opened on the same root; each is atomic where it says so.
+/// `S` is the store, a reference to it, or an [`Arc`](std::sync::Arc) of it. A store that can only
+/// be read, such as a snapshot, gives a tree that can only be read. All operations take `&self` and
+/// may run concurrently, from this value or from others opened on the same root; each is atomic
+/// where it says so.
 ///
 /// See the [module](super) for how it works.
 ///
@@ -54,8 +55,8 @@ pub struct BPlusTree<O, L, S> {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
-    /// The tree whose root is page `root`. Order, layout and [`BPlusTreeOptions::ties`] must be those it was created with;
-    /// what of them pages can tell is checked as they are read.
+    /// The tree whose root is page `root`. Order, layout and [`BPlusTreeOptions::ties`] must be
+    /// those it was created with; what of them pages can tell is checked as they are read.
     ///
     /// # Errors
     ///
@@ -116,7 +117,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         self.get_with(key, tie, |entry| entry.to_owned_row())
     }
 
-    /// What `view` makes of an entry, which it is shown in its page. O(log n) pages, and no allocation.
+    /// Shows `view` an entry in its page, and returns what that returns. O(log n) pages, and no
+    /// allocation.
     ///
     /// The page is latched meanwhile: `view` must not use the tree.
     ///

@@ -24,7 +24,7 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 /// let report = tree.verify()?;
 /// assert!(report.is_sound());
 /// assert_eq!((report.entries, report.height, report.pages.len()), (0, 1, 1));
-/// // What no tree of the store reaches is lost, and can be had back.
+/// // Pages that no tree of the store reaches are lost, and can be had back.
 /// let lost = pages.sweep(&|page| report.pages.contains(&page))?;
 /// assert!(lost.is_empty());
 /// # Ok(())
@@ -42,8 +42,8 @@ pub struct Report {
     pub branches: usize,
     /// Levels, leaves included.
     pub height: usize,
-    /// Nodes that their parents do not know yet. Legal: they are reached by right links, and the next writer on
-    /// the way makes them known.
+    /// Nodes that their parents do not know yet. Legal: they are reached by right links, and the
+    /// next writer on the way makes them known.
     pub pending_splits: usize,
     /// Bytes of entries in leaves.
     pub leaf_bytes_used: u64,
@@ -99,15 +99,15 @@ struct Seen {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
-    /// Reads every page of the tree and checks it: the order of entries and pivots, fences against pivots, links
-    /// against parents, levels, what columns and heap say of each other. Does not stop at the first problem:
-    /// what can still be reached is checked.
+    /// Reads every page of the tree and checks it: the order of entries and pivots, fences against
+    /// pivots, links against parents, levels, what columns and heap say of each other. Does not
+    /// stop at the first problem: what can still be reached is checked.
     ///
     /// To be called while nobody writes; else changes under way may look like problems. O(pages).
     ///
     /// # Errors
     ///
-    /// Something failed that concerns no page. What does, be it damage or a failed read, is in the report.
+    /// Something failed that concerns no page. Damage and failed reads of pages are in the report.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report::default();
         let top = match self
@@ -158,7 +158,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                             report.problem(expected.id, "its right neighbour is not its parent's next child");
                         }
                     }
-                    // Nodes that the parent does not know yet lie between this one and the next that it knows.
+                    // Nodes that the parent does not know yet lie between this one and the next
+                    // that it knows.
                     (Some(right), Some(high)) => {
                         report.pending_splits += 1;
                         next = Some(Expected {

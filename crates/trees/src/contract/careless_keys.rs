@@ -7,8 +7,8 @@ use bedload_testkit::contract::Keys;
 use super::{KeyBytes, OrderedKeys};
 use crate::key_order::KeyOrder;
 
-/// Text without regard to ASCII case and trailing blanks: unequal bytes may be the same key. Its prefix says
-/// nothing, it has no hash, and its separators are whole keys.
+/// Text without regard to ASCII case and trailing blanks: unequal bytes may be the same key. Its
+/// prefix says nothing, it has no hash, and its separators are whole keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CarelessOrder;
 

@@ -13,11 +13,12 @@ const NUMBERS: u64 = 120;
 /// More leaves than any of these trees can have.
 const LEAVES_MAX: usize = 10_000;
 
-/// Builds a small tree, changes its pages as `data` says and uses it: whatever is in the pages, each call must return,
-/// with an answer or an error. For fuzzers; panics if a cursor does not end.
+/// Builds a small tree, changes its pages as `data` says and uses it: whatever is in the pages,
+/// each call must return, with an answer or an error. For fuzzers; panics if a cursor does not end.
 ///
-/// The first byte of `data` chooses among four trees. Changes follow, each of a page (one byte, counted from the first),
-/// an offset (two bytes, little-endian), a length and as many bytes that are put there.
+/// The first byte of `data` chooses among four trees. Changes follow, each of a page (one byte,
+/// counted from the first), an offset (two bytes, little-endian), a length and as many bytes that
+/// are put there.
 ///
 /// ```
 /// bedload_trees::contract::check_damaged_tree(&[0, 2, 4, 0, 2, 0xff, 0xff]);

@@ -4,8 +4,10 @@
 //!   [`check_page_store_of_one_thread`] for hosts without threads.
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
-//! - [`check_be_tree_schedule`], [`check_be_tree_crashes`], [`check_be_tree_threads`]: a [`BeTree`](super::be_tree::BeTree) on the store.
-//! - [`check_damaged_tree`]: what a fuzzer makes of the pages of a tree does no more than harm its answers.
+//! - [`check_be_tree_schedule`], [`check_be_tree_crashes`], [`check_be_tree_threads`]: a
+//!   [`BeTree`](super::be_tree::BeTree) on the store.
+//! - [`check_damaged_tree`]: what a fuzzer makes of the pages of a tree does no more than harm its
+//!   answers.
 
 mod be_tree;
 mod careless_keys;

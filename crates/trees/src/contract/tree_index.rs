@@ -76,7 +76,8 @@ impl<const N: usize> OrderedKeys for ByteKeys<N> {
     }
 }
 
-/// Keys of which several entries share each: neighbouring ranks have the same key and differ in the tie.
+/// Keys of which several entries share each: neighbouring ranks have the same key and differ in the
+/// tie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TieKeys;
 
@@ -120,7 +121,8 @@ pub struct TreeIndex<K: OrderedKeys, S: PageStore> {
 }
 
 impl<K: OrderedKeys, S: PageStore> TreeIndex<K, S> {
-    /// An empty tree. The suite must be its store's only user: what the tree does not reach counts as a leak.
+    /// An empty tree. The suite must be its store's only user: what the tree does not reach counts
+    /// as a leak.
     ///
     /// # Errors
     ///

@@ -17,10 +17,11 @@ pub(super) type ChildRow = FixedRow<4>;
 /// A page is written when less than one in so many of its entries would still fit.
 const SLACK: usize = 64;
 
-/// Builds a run from entries that ascend strictly by (key, tie). O(1) amortised for an entry, and no allocation for one.
+/// Builds a run from entries that ascend strictly by (key, tie). O(1) amortised for an entry, and
+/// no allocation for one.
 ///
-/// A builder that is dropped before [`finish`](Self::finish) leaves pages that no run names: leaks until the store is
-/// swept.
+/// A builder that is dropped before [`finish`](Self::finish) leaves pages that no run names: leaks
+/// until the store is swept.
 pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     order: O,
     config: RunOptions,
@@ -108,14 +109,14 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The entry does not lie behind the last one, has not the run's columns, or needs more than a quarter of a page;
-    /// the store failed.
+    /// The entry does not lie behind the last one, has not the run's columns, or needs more than a
+    /// quarter of a page; the store failed.
     pub fn push(&mut self, entry: Entry<'_>) -> Result<()> {
         self.push_any(entry, false)
     }
 
-    /// Adds a tombstone: what says, to a merge with older runs, that the entry of this key and tie is gone. Its row is
-    /// empty or zero.
+    /// Adds a tombstone: what says, to a merge with older runs, that the entry of this key and tie
+    /// is gone. Its row is empty or zero.
     ///
     /// # Errors
     ///
@@ -185,7 +186,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             .max(1)
     }
 
-    /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
+    /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the
+    /// last one.
     pub(super) fn push_picked(&mut self, from: &[&RunColumns], picked: &[Pick]) -> Result<()> {
         let edge = |pick: &Pick| RunEdge {
             prefix: from[pick.source()].prefix(pick.index()),
@@ -354,7 +356,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
         Ok(())
     }
 
-    /// Ends the run; `None` if it has no entries. Its pages are durable before a batch that names them commits.
+    /// Ends the run; `None` if it has no entries. Its pages are durable before a batch that names
+    /// them commits.
     ///
     /// # Errors
     ///
@@ -404,8 +407,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 }
 
 impl RunOptions {
-    /// How many of the entries go to the next page. None while all of them would fit and more may come; then more are
-    /// gathered first.
+    /// How many of the entries go to the next page. None while all of them would fit and more may
+    /// come; then more are gathered first.
     fn fit<L: RowLayout>(
         &self,
         shape: &Shape<L>,

@@ -1,4 +1,5 @@
-//! The entries of a page of a run as columns in memory: gathered to be written, or taken out of a page.
+//! The entries of a page of a run as columns in memory: gathered to be written, or taken out of a
+//! page.
 
 use super::shape::Shape;
 use crate::entry::{Entry, RowLayout};
@@ -7,12 +8,14 @@ use crate::key_order::KeyOrder;
 /// Entries, column by column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunColumns {
-    /// Columns of numbers in the order in which pages have them: prefixes; ties, if kept; whether it is a tombstone;
-    /// fixed columns of at most eight bytes, widened; where byte strings end, keys first.
+    /// Columns of numbers in the order in which pages have them: prefixes; ties, if kept; whether
+    /// it is a tombstone; fixed columns of at most eight bytes, widened; where byte strings end,
+    /// keys first.
     pub(super) numbers: Vec<Vec<u64>>,
     /// Fixed columns of more than eight bytes.
     pub(super) wide: Vec<Vec<u8>>,
-    /// The byte strings of each column of them, end to end: keys first, if they are kept, then variable columns.
+    /// The byte strings of each column of them, end to end: keys first, if they are kept, then
+    /// variable columns.
     pub(super) strings: Vec<Vec<u8>>,
 }
 
@@ -24,7 +27,8 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    /// The entry at `index` of a page's entries, of which there are less than 2^16, or of as many columns.
+    /// The entry at `index` of a page's entries, of which there are less than 2^16, or of as many
+    /// columns.
     pub(super) fn new(source: usize, index: usize) -> Self {
         let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         Self {

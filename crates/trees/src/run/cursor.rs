@@ -41,8 +41,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     }
 }
 
-/// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
-/// pay for all of a leaf.
+/// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a
+/// short range should not pay for all of a leaf.
 const FIRST_WINDOW: usize = 4;
 /// By how much more.
 const WINDOW_GROWTH: usize = 4;
@@ -51,7 +51,8 @@ const WINDOW_GROWTH: usize = 4;
 pub struct RunCursor<O, L, S> {
     reader: RunReader<O, L, S>,
     is_ascending: bool,
-    /// The page to be read next, before any of `way`: the root, or the first child of the node that was entered last.
+    /// The page to be read next, before any of `way`: the root, or the first child of the node that
+    /// was entered last.
     first: Option<(PageId, u8)>,
     /// The way to the present leaf: of each node above it the children, and which of them is next.
     way: Vec<Children>,
@@ -71,8 +72,8 @@ pub struct RunCursor<O, L, S> {
     to: Bound<PointBuf>,
 }
 
-/// The children of a node behind its first one, which most ranges do not get to: they are taken from the node when the
-/// first one is passed.
+/// The children of a node behind its first one, which most ranges do not get to: they are taken
+/// from the node when the first one is passed.
 #[derive(Debug)]
 struct Children {
     node: PageId,
@@ -194,14 +195,16 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         self.window = self.window.max(entries);
     }
 
-    /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read them all.
+    /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read
+    /// them all.
     pub(super) fn expect_whole_leaves(&mut self) {
         self.window = usize::MAX;
         self.ahead = ReadAhead::at_once();
     }
 
-    /// Shows up to `most` entries at hand to `visit` and passes them, as long as they come before a limit, be it by their
-    /// prefixes alone where these are not exact; returns how many. Fills nothing.
+    /// Shows up to `most` entries at hand to `visit` and passes them, as long as they come before a
+    /// limit, be it by their prefixes alone where these are not exact; returns how many. Fills
+    /// nothing.
     pub(crate) fn pass_before(
         &mut self,
         limit: Option<RunEdge>,
@@ -243,7 +246,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         count
     }
 
-    /// The last entry at hand in the cursor's direction; `None` if there is none, or if the range has no others behind it.
+    /// The last entry at hand in the cursor's direction; `None` if there is none, or if the range
+    /// has no others behind it.
     pub(crate) fn last_at_hand(&self) -> Option<RunEdge> {
         let last = if self.is_ascending {
             self.end.checked_sub(1)
@@ -267,8 +271,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         }
     }
 
-    /// Passes the entries at hand up to `last`, inclusively, and before `unread`, and appends their prefixes and ties in
-    /// the cursor's direction.
+    /// Passes the entries at hand up to `last`, inclusively, and before `unread`, and appends their
+    /// prefixes and ties in the cursor's direction.
     pub(crate) fn pass_positions(
         &mut self,
         last: Option<RunEdge>,
@@ -495,7 +499,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         self.go_down(id, level, slots)
     }
 
-    /// Enters the node at the top as the store remembers it. Its first child may be one that has only dead entries by now.
+    /// Enters the node at the top as the store remembers it. Its first child may be one that has
+    /// only dead entries by now.
     fn enter_top(&mut self, top: &Top<'_>, id: PageId, level: u8) -> Result<()> {
         let rank = |point: &PointBuf, counts_equal: bool| top.rank((point.prefix, point.tie), counts_equal);
         let begin = match &self.from {
@@ -542,8 +547,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
 /// The most children of a node that a store is to remember.
 const TOP_MAX: usize = 1024;
 
-/// The node at the top of a run as a store remembers it, of an order whose prefixes are exact: the prefixes of its entries, their
-/// ties, their children.
+/// The node at the top of a run as a store remembers it, of an order whose prefixes are exact: the
+/// prefixes of its entries, their ties, their children.
 struct Top<'t>(&'t [u64]);
 
 impl Top<'_> {

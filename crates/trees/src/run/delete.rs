@@ -7,8 +7,9 @@ use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, Result};
 
-/// Marks entries of leaves of runs as deleted, whichever run a leaf belongs to: what a vacuum does. Nothing moves, so the
-/// page never needs more room than it had; the entries are left out when the run is merged.
+/// Marks entries of leaves of runs as deleted, whichever run a leaf belongs to: what a vacuum does.
+/// Nothing moves, so the page never needs more room than it had; the entries are left out when the
+/// run is merged.
 #[derive(Debug, Clone)]
 pub struct DeleteInRun<L> {
     shape: Shape<L>,
@@ -22,8 +23,8 @@ impl<L: RowLayout> DeleteInRun<L> {
         }
     }
 
-    /// Marks every entry whose tie `is_dead`, but for tombstones, which still have older entries to hide; returns how
-    /// many were marked. A page that is not a leaf of a run is left alone.
+    /// Marks every entry whose tie `is_dead`, but for tombstones, which still have older entries to
+    /// hide; returns how many were marked. A page that is not a leaf of a run is left alone.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! The filter of a run: which keys it surely has not.
 //!
-//! A blocked Bloom filter (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", WEA 2007), divided
-//! among pages by the hash, so that a question costs one of them. Why this kind: docs/decisions/0011.
+//! A blocked Bloom filter (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom
+//! Filters", WEA 2007), divided among pages by the hash, so that a question costs one of them. Why
+//! this kind: docs/decisions/0011.
 //!
 //! | offset | bytes | of a page of a filter |
 //! |---|---|---|
@@ -15,8 +16,8 @@
 //! | 20 | 4 | zero |
 //! | 24 | … | blocks of 64 bytes, or page ids of 4 bytes |
 //!
-//! The pages of bits are numbered in the order of the hashes they are for. Above them stand pages of page ids, each full
-//! but the last, up to a level of one page.
+//! The pages of bits are numbered in the order of the hashes they are for. Above them stand pages
+//! of page ids, each full but the last, up to a level of one page.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub struct Filter {
     pub pages: u32,
 }
 
-/// The hashes of a run's keys, 8 bytes each, until the run ends and its filter can be measured out; 16 bytes then.
+/// The hashes of a run's keys, 8 bytes each, until the run ends and its filter can be measured out;
+/// 16 bytes then.
 #[derive(Debug, Default)]
 pub(super) struct FilterBuilder {
     hashes: Vec<u64>,
@@ -123,8 +125,8 @@ impl FilterBuilder {
         Ok((Filter { root: ids[0], pages }, total))
     }
 
-    /// The hashes, those of one part together, and where each part ends: so that its bits stay in the cache while they
-    /// are set.
+    /// The hashes, those of one part together, and where each part ends: so that its bits stay in
+    /// the cache while they are set.
     fn by_part(&self, parts: usize) -> (Vec<u64>, Vec<usize>) {
         let mut next = vec![0; parts];
         for &hash in &self.hashes {
@@ -146,7 +148,8 @@ impl FilterBuilder {
 
 /// Which part of a filter a hash belongs to.
 fn part_of(hash: u64, parts: usize) -> usize {
-    // The upper half of a hash below 2^32, times a count below 2^32: the product's upper half is below the count.
+    // The upper half of a hash below 2^32, times a count below 2^32: the product's upper half is
+    // below the count.
     (((hash >> 32) * parts as u64) >> 32) as usize
 }
 
@@ -182,7 +185,8 @@ fn fan_out(payload_len: usize) -> usize {
 }
 
 impl Filter {
-    /// Whether the run may have a key of this hash. A page for each level above the bits, and one of bits.
+    /// Whether the run may have a key of this hash. A page for each level above the bits, and one
+    /// of bits.
     pub(super) fn may_contain(&self, store: &impl PageRead, run: &RunName, hash: u64) -> Result<bool> {
         let parts = self.pages as usize;
         let part = part_of(hash, parts);

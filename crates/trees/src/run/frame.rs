@@ -1,10 +1,11 @@
 //! Columns of numbers, packed.
 //!
-//! A number is what a straight line says at its position, plus a difference of as few bits as the column needs: a
-//! frame of reference that is tilted. Sorted keys lie near the line between the first and the last, and the times of
-//! a sensor on it; an unsorted column gets a level line. Where the numbers of that have zeros in the same place, as row
-//! addresses have between the number of the row and that of its page, these bits are left out: the *gap*. Any number can
-//! be read by itself.
+//! A number is what a straight line says at its position, plus a difference of as few bits as the
+//! column needs: a frame of reference that is tilted. Sorted keys lie near the line between the
+//! first and the last, and the times of a sensor on it; an unsorted column gets a level line. Where
+//! the numbers of that have zeros in the same place, as row addresses have between the number of
+//! the row and that of its page, these bits are left out: the *gap*. Any number can be read by
+//! itself.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -18,8 +19,8 @@
 //! | 24 | … | differences, lowest bits first, without gaps |
 //! | … | 8 | zero, so that eight bytes can be read at any difference |
 //!
-//! Number *i* = base + slope · *i* + ⌊fraction · *i* / 2¹⁶⌋ + difference *i*, modulo 2⁶⁴, the gap being put back into the
-//! difference.
+//! Number *i* = base + slope · *i* + ⌊fraction · *i* / 2¹⁶⌋ + difference *i*, modulo 2⁶⁴, the gap
+//! being put back into the difference.
 
 use std::iter::successors;
 use std::mem::size_of;
@@ -27,7 +28,8 @@ use std::ops::{Deref, Range};
 
 const HEADER_LEN: usize = 24;
 const PADDING_LEN: usize = size_of::<u64>();
-/// A difference begins at any bit of a byte, and all of it must lie within the eight bytes from there.
+/// A difference begins at any bit of a byte, and all of it must lie within the eight bytes from
+/// there.
 const BITS_MAX: u32 = 57;
 
 /// How a column is packed.
@@ -42,7 +44,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line that needs the fewest bits for these numbers, of the level one and the one through both ends.
+    /// The line that needs the fewest bits for these numbers, of the level one and the one through
+    /// both ends.
     pub(super) fn through(numbers: &[u64]) -> Self {
         let Some((&first, &last)) = numbers.first().zip(numbers.last()) else {
             return Self::default();
@@ -52,7 +55,8 @@ impl Line {
             (low, high, ones) = (low.min(number), high.max(number), ones | number);
         }
         let level = Self::level(low, high, ones);
-        // Only what may ascend lies near a line; and beyond that rise the differences would need a sign of their own.
+        // Only what may ascend lies near a line; and beyond that rise the differences would need a
+        // sign of their own.
         if last <= first || (first, last) != (low, high) || high - low > u64::MAX >> 2 {
             return level;
         }
@@ -74,7 +78,8 @@ impl Line {
         if tilted.bits < level.bits { tilted } else { level }
     }
 
-    /// The level line under numbers from `low` to `high` in which only the bits of `ones` are ever set.
+    /// The level line under numbers from `low` to `high` in which only the bits of `ones` are ever
+    /// set.
     fn level(low: u64, high: u64, ones: u64) -> Self {
         let plain = Self {
             base: low,

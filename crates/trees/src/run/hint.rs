@@ -1,8 +1,9 @@
 //! Hints: entries of a run that readers may pass over.
 //!
-//! A reader that finds that what an entry stands for is dead says so, and later readers pass over the entry, over a leaf
-//! with no other entries, and over a node with no other leaves. Nothing is deleted: a merge takes entries along, without
-//! their hints. A hint may get lost, and nobody waits for it to be written.
+//! A reader that finds that what an entry stands for is dead says so, and later readers pass over
+//! the entry, over a leaf with no other entries, and over a node with no other leaves. Nothing is
+//! deleted: a merge takes entries along, without their hints. A hint may get lost, and nobody waits
+//! for it to be written.
 
 use std::collections::HashSet;
 
@@ -17,8 +18,9 @@ use bedload_pages::{PageId, Result, VacuumStore};
 type Share = (PageId, usize, usize);
 
 impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
-    /// Sets the hints of the entries at some positions, which ascend. Positions at which the run has no entry are passed
-    /// over, and so are pages that are not the run's any more: it may have been merged into another.
+    /// Sets the hints of the entries at some positions, which ascend. Positions at which the run
+    /// has no entry are passed over, and so are pages that are not the run's any more: it may have
+    /// been merged into another.
     ///
     /// # Errors
     ///

@@ -13,14 +13,16 @@ use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use bedload_pages::{PageStore, Result};
 
-/// Makes one run of several. Of entries of one key and tie the one of the newest run counts; tombstones stay, unless
-/// `is_last`: with no older run behind them they have nothing left to say.
+/// Makes one run of several. If several have an entry of one key and tie, that of the newest run
+/// counts; tombstones stay, unless `is_last`: with no older run behind them they have nothing left
+/// to say.
 ///
 /// `None` if nothing is left.
 ///
 /// # Errors
 ///
-/// The store failed, or a page is damaged. The new run's pages are then leaks until the store is swept.
+/// The store failed, or a page is damaged. The new run's pages are then leaks until the store is
+/// swept.
 pub fn merge<O: KeyOrder, L: RowLayout, S: PageStore>(
     store: &S,
     newest_first: &[RunReader<O, L, &S>],
@@ -75,8 +77,8 @@ impl Head {
     }
 }
 
-/// Picks entries of two leaves as long as their prefixes differ, up to `most` in all. Which of the two is next cannot be
-/// foreseen, so there is no branch on it.
+/// Picks entries of two leaves as long as their prefixes differ, up to `most` in all. Which of the
+/// two is next cannot be foreseen, so there is no branch on it.
 fn pick_by_prefix(leaves: &[&RunColumns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
     let left = &leaves[0].numbers[0][..heads[0].end];
     let right = &leaves[1].numbers[0][..heads[1].end];
@@ -117,7 +119,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Self::of_cursors(store, cursors, order, layout, config, is_last)
     }
 
-    /// Begins to merge what ascending cursors have still to give, the cursor of the newest run first.
+    /// Begins to merge what ascending cursors have still to give, the cursor of the newest run
+    /// first.
     ///
     /// # Errors
     ///
@@ -152,7 +155,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Ok(merge)
     }
 
-    /// Ends the present run, and begins another with the entries that are left; `None` if the present one has none.
+    /// Ends the present run, and begins another with the entries that are left; `None` if the
+    /// present one has none.
     ///
     /// # Errors
     ///
@@ -169,12 +173,14 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         self.pages_written + self.builder.pages()
     }
 
-    /// Entries taken so far, those included that an equal newer one or a tombstone has done away with.
+    /// Entries taken so far, those included that an equal newer one or a tombstone has done away
+    /// with.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The key and the tie of the entry that comes next; `None` behind the last. The key is put into `key`.
+    /// The key and the tie of the entry that comes next; `None` behind the last. The key is put
+    /// into `key`.
     pub fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
         let leaves: Vec<&RunColumns> = self.sources.iter().map(|source| source.leaf().0).collect();
         let heads: Vec<Head> = self
@@ -207,8 +213,9 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Ok(!self.sources.is_empty())
     }
 
-    /// Merges entries of the leaves at hand, until one of them is used up or `most` entries were taken; returns how many
-    /// were. First it is found which entry comes after which, then they are copied column by column.
+    /// Merges entries of the leaves at hand, until one of them is used up or `most` entries were
+    /// taken; returns how many were. First it is found which entry comes after which, then they are
+    /// copied column by column.
     fn take(&mut self, most: usize) -> Result<usize> {
         self.picked.clear();
         let leaves: Vec<&RunColumns> = self.sources.iter().map(|source| source.leaf().0).collect();
@@ -281,7 +288,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         while picked.len() < most {
             let least = queue[0];
             picked.push(Pick::new(least, heads[least].next));
-            // Entries of the same key and tie in older runs come next in the queue, and are passed over.
+            // Entries of the same key and tie in older runs come next in the queue, and are passed
+            // over.
             let equals = queue[1..].iter().take_while(|&&other| {
                 heads[other].prefix == heads[least].prefix
                     && self.compare(leaves, heads, other, least).is_eq()

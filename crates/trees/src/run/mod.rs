@@ -1,10 +1,11 @@
 //! Immutable sorted runs: packed leaves, and an index of them that is built along with them.
 //!
-//! A run is written once, in order, and read by whoever holds its [`Run`], which names it. It takes the place of a
-//! tree's leaves where entries come in batches: a Bε-tree keeps its buffers as runs, and merges them as it pushes them
-//! down (SplinterDB, "Closing the B-tree vs. LSM-tree Write Amplification Gap", §3, after Bender et al.'s Bε-trees).
-//! Pages hold columns of numbers that are packed to the bits they need, so an 8-byte key with a 6-byte row address
-//! takes less than ten bytes: what is written several times, and logged, had better be small.
+//! A run is written once, in order, and read by whoever holds its [`Run`], which names it. It takes
+//! the place of a tree's leaves where entries come in batches: a Bε-tree keeps its buffers as runs,
+//! and merges them as it pushes them down (SplinterDB, "Closing the B-tree vs. LSM-tree Write
+//! Amplification Gap", §3, after Bender et al.'s Bε-trees). Pages hold columns of numbers that are
+//! packed to the bits they need, so an 8-byte key with a 6-byte row address takes less than ten
+//! bytes: what is written several times, and logged, had better be small.
 //!
 //! | | |
 //! |---|---|
@@ -88,7 +89,8 @@ pub struct Run {
     pub last: RunEdge,
 }
 
-/// Where a run begins or ends, as far as a prefix and a tie say: exactly, in orders whose prefixes are exact.
+/// Where a run begins or ends, as far as a prefix and a tie say: exactly, in orders whose prefixes
+/// are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RunEdge {
     /// The prefix of the entry's key.
@@ -167,9 +169,10 @@ impl RunOptions {
         self
     }
 
-    /// Bits of the run's filter for each key, 0 for no filter; an order without hashes has none either. A filter takes
-    /// a key that is not in the run for one that is, 1 time in 85 with 10 bits and 1 in 200 with 12. While a run is
-    /// built, its filter takes 8 bytes of memory for each key, and 16 at the end. Default: 0.
+    /// Bits of the run's filter for each key, 0 for no filter; an order without hashes has none
+    /// either. A filter takes a key that is not in the run for one that is, 1 time in 85 with 10
+    /// bits and 1 in 200 with 12. While a run is built, its filter takes 8 bytes of memory for each
+    /// key, and 16 at the end. Default: 0.
     pub const fn filter_bits(mut self, bits: u8) -> Self {
         self.filter_bits = bits;
         self

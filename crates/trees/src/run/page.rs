@@ -16,18 +16,18 @@
 //! | … | ⌈entries / 8⌉ | the *deletion map*: a bit for each entry, lowest first, set when the entry was deleted in place |
 //! | … | ⌈entries / 8⌉ | the *hint map*: a bit for each entry that readers may pass over; not written with the page, so zero at first |
 //!
-//! Nodes above the leaves are pages of the same form, whose rows are one fixed column, the child's page id, and whose
-//! entries are the first of each child.
+//! Nodes above the leaves are pages of the same form, whose rows are one fixed column, the child's
+//! page id, and whose entries are the first of each child.
 //!
 //! # Invariants of a page
 //!
 //! 1. Entries ascend strictly by (key, tie).
 //! 2. The ends of a column of byte strings ascend, and the last one is what the page has of them.
-//! 3. A page never changes but for its maps. To take entries out and pack the rest anew could need more room, since the
-//!    rest may lie further from a line.
+//! 3. A page never changes but for its maps. To take entries out and pack the rest anew could need
+//!    more room, since the rest may lie further from a line.
 //! 4. Bits of the deletion map are only ever set. A store may clear the hint map at any time.
-//! 5. A bit of the hint map of a leaf says that the entry was found dead. In a node above the leaves it says that all
-//!    entries below the child are deleted or dead.
+//! 5. A bit of the hint map of a leaf says that the entry was found dead. In a node above the
+//!    leaves it says that all entries below the child are deleted or dead.
 
 use std::ops::Range;
 
@@ -312,8 +312,8 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         (self.deleted[index / 8] | self.hinted[index / 8]) >> (index % 8) & 1 == 1
     }
 
-    /// The hint map with the bits of some more entries set; `None` if they are set already. And whether every entry is
-    /// deleted or has a hint then.
+    /// The hint map with the bits of some more entries set; `None` if they are set already. And
+    /// whether every entry is deleted or has a hint then.
     pub(super) fn with_hints(&self, indexes: &[usize]) -> (Option<HintMap>, bool) {
         let mut bytes = self.hinted.to_vec();
         for &index in indexes {
@@ -402,7 +402,8 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Ok(())
     }
 
-    /// Takes those of a range of entries out of the page that were not deleted and, if it `skips_dead`, have no hint.
+    /// Takes those of a range of entries out of the page that were not deleted and, if it
+    /// `skips_dead`, have no hint.
     pub(super) fn unpack(
         &self,
         range: Range<usize>,
@@ -436,7 +437,8 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Ok(())
     }
 
-    /// Takes a range of a column of byte strings out, whose ends, as the page has them, are in `columns` already.
+    /// Takes a range of a column of byte strings out, whose ends, as the page has them, are in
+    /// `columns` already.
     fn unpack_strings(&self, column: usize, range: Range<usize>, columns: &mut RunColumns) -> Result<()> {
         let corrupt = Error::Corrupt {
             page: self.id,

@@ -48,8 +48,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         self.run.name()
     }
 
-    /// Whether the run may have entries of a key with this [hash](KeyOrder::hash); always, if it has no filter. One page
-    /// of a filter of one page, and two of a larger one.
+    /// Whether the run may have entries of a key with this [hash](KeyOrder::hash); always, if it
+    /// has no filter. One page of a filter of one page, and two of a larger one.
     ///
     /// # Errors
     ///
@@ -58,7 +58,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         self.run.may_contain(&self.store, hash)
     }
 
-    /// What `view` makes of an entry or a tombstone; `None` if the run has neither. O(log n) pages.
+    /// Shows `view` an entry or a tombstone, and returns what that returns; `None` if the run has
+    /// neither. O(log n) pages.
     ///
     /// # Errors
     ///
@@ -140,7 +141,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         Ok((low, false))
     }
 
-    /// The pages of the run: its leaves in ascending order, and the nodes above them. Reads the latter.
+    /// The pages of the run: its leaves in ascending order, and the nodes above them. Reads the
+    /// latter.
     ///
     /// # Errors
     ///

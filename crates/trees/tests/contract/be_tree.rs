@@ -138,7 +138,8 @@ fn damaged_pages_do_no_more_than_harm() {
         let all: Vec<PageId> = tree.verify().expect("sound").pages.into_iter().collect();
         let mut rng = Rng::new(seed);
         for _ in 0..1 + rng.index(3) {
-            // Nodes more often than pages of runs, and fields more often than what lies behind them.
+            // Nodes more often than pages of runs, and fields more often than what lies behind
+            // them.
             let is_node = |page: &PageId| pages.read(*page).is_ok_and(|page| page[0] != 0xD2);
             let nodes: Vec<PageId> = all.iter().copied().filter(is_node).collect();
             let among = if rng.below(3) > 0 { &nodes } else { &all };
@@ -250,7 +251,8 @@ fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
     let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded).expect("unbounded");
     let first = cursor.next_entry().expect("sound").map(|entry| entry.prefix());
     assert_eq!(first, Some(0));
-    // The run that the cursor reads is merged with another, and its pages are retired and not yet reclaimed.
+    // The run that the cursor reads is merged with another, and its pages are retired and not yet
+    // reclaimed.
     put(0..3);
     let mut maintainer = tree.maintainer();
     while maintainer.drain(100).expect("maintained") == Progress::Paused {}
@@ -280,8 +282,8 @@ fn a_run_of_which_nothing_is_left_goes() {
     assert_eq!(pages.live_pages(), empty);
 }
 
-/// A vacuum leaves the rightmost leaf empty: what lies below its pivot does not belong there, though it lies above all that
-/// is left.
+/// A vacuum leaves the rightmost leaf empty: what lies below its pivot does not belong there,
+/// though it lies above all that is left.
 #[test]
 fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
     let pages = HeapPages::new(8192);
@@ -307,8 +309,8 @@ fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
     }
 }
 
-/// A run is about to be appended with a leaf of its own, when another with greater entries comes to the root: the one that is
-/// published last counts.
+/// A run is about to be appended with a leaf of its own, when another with greater entries comes to
+/// the root: the one that is published last counts.
 #[test]
 fn what_comes_to_the_root_meanwhile_is_not_appended_below() {
     let pages = Arc::new(FaultyPages::new(HeapPages::new(8192), []));

@@ -1,4 +1,4 @@
-//! What the Bε-tree writes and reads, counted: the law of parameters on trees as high as large ones.
+//! Counts what the Bε-tree writes and reads: the law of parameters on trees as high as large ones.
 
 use std::ops::Bound;
 
@@ -11,7 +11,8 @@ use crate::be_tree::publish_keys;
 
 const PAYLOAD_LEN: usize = 8168;
 
-/// Capacities so small that a million entries make as many levels as hundreds of millions otherwise.
+/// Capacities so small that a million entries make as many levels as hundreds of millions
+/// otherwise.
 fn config() -> BeTreeOptions {
     BeTreeOptions::new().shrunk(1024).max_entries(32)
 }
@@ -187,7 +188,8 @@ fn runs_of_leaves_have_no_filters() {
     assert!(pages(12, &mut uniform(20_000)) > pages(0, &mut uniform(20_000)));
 }
 
-/// What one key costs, asked for by itself or as a range, where no entry is: a filter spares the nodes and leaves of a run.
+/// Counts the reads for one absent key, asked for by itself or as a range: a filter spares the
+/// nodes and leaves of a run.
 #[test]
 fn filters_spare_lookups_the_runs() {
     let reads = [0, 12].map(|bits| {

@@ -1,4 +1,5 @@
-//! Whole runs inserted and ranges removed, entry by entry, by threads, under cursors that go both ways.
+//! Whole runs inserted and ranges removed, entry by entry, by threads, under cursors that go both
+//! ways.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,12 +167,14 @@ fn runs_and_ranges_on_mimic_pages() {
 
 #[test]
 fn a_remembered_right_edge_is_checked() {
-    // What was unlinked stands there unchanged on heap pages, and is a stranger on mimic pages.
+    // An unlinked page stands there unchanged among heap pages, and is a stranger among mimic
+    // pages.
     two_handles(&HeapPages::new(256));
     two_handles(&MimicPages::new(256, 3));
 }
 
-/// Two handles, each remembering a right edge of its own, over one tree that grows and shrinks at that edge.
+/// Two handles, each remembering a right edge of its own, over one tree that grows and shrinks at
+/// that edge.
 fn two_handles<S: PageStore>(pages: &S) {
     let one = BPlusTree::create(pages, U64Order, FixedRow::<8>, config()).expect("created");
     let other = BPlusTree::open(pages, one.root(), U64Order, FixedRow::<8>, config()).expect("opened");

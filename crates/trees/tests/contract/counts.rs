@@ -1,4 +1,4 @@
-//! What operations cost, in calls of the page store.
+//! Counts calls of the page store for each operation.
 
 use std::ops::Bound;
 
@@ -288,7 +288,8 @@ fn work_within_a_leaf_allocates_nothing() {
     assert_eq!(allocations.count_total, 0, "{allocations:?}");
 }
 
-/// Where splits leave least on the side that gets no more, a level must still have fewer nodes than the one below it.
+/// Where splits leave least on the side that gets no more, a level must still have fewer nodes than
+/// the one below it.
 #[test]
 fn one_sided_splits_do_not_make_trees_high() {
     for (percent, is_ascending) in [(90, false), (10, true)] {

@@ -18,7 +18,8 @@ fn config() -> BPlusTreeOptions {
     BPlusTreeOptions::new().max_entries(4)
 }
 
-/// Inserts first, then everything, then removals: trees grow, change and shrink within few operations.
+/// Inserts first, then everything, then removals: trees grow, change and shrink within few
+/// operations.
 fn operations(seed: u64, count: usize) -> Vec<Operation> {
     let mut rng = Rng::new(seed);
     let kinds: [&[u8]; 3] = [&[0, 0, 0, 11], &[0, 5, 11, 12], &[5, 5, 5, 12]];

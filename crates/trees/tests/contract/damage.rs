@@ -1,4 +1,5 @@
-//! The B+-tree on pages that do not hold what was written: errors or wrong answers, never a panic, never a hang.
+//! The B+-tree on pages that do not hold what was written: errors or wrong answers, never a panic,
+//! never a hang.
 
 use std::ops::Bound;
 

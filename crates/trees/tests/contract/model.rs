@@ -1,4 +1,5 @@
-//! Every operation of the B+-tree against a `BTreeMap`, with rows of every shape and keys that share ties.
+//! Every operation of the B+-tree against a `BTreeMap`, with rows of every shape and keys that
+//! share ties.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -310,7 +311,7 @@ fn position(bound: &Bound<Id>) -> Bound<Position<'_>> {
     bound.as_ref().map(|(key, tie)| Position { key, tie: *tie })
 }
 
-/// What a cursor yields, asked for leaves and for entries by turns.
+/// Returns the entries of a cursor, asked for leaves and for entries by turns.
 fn entries_of<O: KeyOrder, L: RowLayout, S: PageStore>(
     mut cursor: Cursor<'_, O, L, S>,
     turns: u64,

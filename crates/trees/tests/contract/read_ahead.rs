@@ -1,4 +1,4 @@
-//! What cursors have their store fetch ahead.
+//! Cursors have their store fetch the right leaves ahead.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use bedload_trees::bplus_tree::BPlusTree;
 use bedload_trees::run::{RunBuilder, RunOptions, RunReader};
 use bedload_trees::{Entry, NoRow, Position, Row, U64Order};
 
-/// What a reader asks of a store.
+/// A request of a reader to a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Read(PageId),
@@ -62,8 +62,9 @@ type Bounds<'k> = (Bound<Position<'k>>, Bound<Position<'k>>);
 
 const EVERYTHING: Bounds<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Lets `scan` go up and down and looks at what it asks for: long ranges name each leaf once before they read it, and not
-/// much earlier; short ones name none, and bounded ones none beyond their bounds. `leaves` are all leaves, ascending.
+/// Lets `scan` go up and down and looks at what it asks for: long ranges name each leaf once before
+/// they read it, and not much earlier; short ones name none, and bounded ones none beyond their
+/// bounds. `leaves` are all leaves, ascending.
 fn check(leaves: &[PageId], asked: &RefCell<Vec<Asked>>, scan: impl Fn(Bounds<'_>, bool) -> u64) {
     assert!(leaves.len() > 60, "{} leaves", leaves.len());
     asked.take();

@@ -6,7 +6,8 @@ use bedload_pages::{PageStore, Result};
 use bedload_trees::bplus_tree::{BPlusTree, EntryRef, OwnedEntry};
 use bedload_trees::{KeyOrder, Position, RowLayout};
 
-/// Removes the entries between two bounds for which `select` returns true; returns those that were there.
+/// Removes the entries between two bounds for which `select` returns true; returns those that were
+/// there.
 pub(crate) fn remove_between<O: KeyOrder, L: RowLayout, S: PageStore>(
     tree: &BPlusTree<O, L, S>,
     from: Bound<Position<'_>>,

@@ -177,7 +177,8 @@ fn check<O: Supply, L: RowLayout, S: PageRead + Clone>(
     }
 }
 
-/// The filter denies no key of the run, and few that the run has not got; without filter or hash, none at all.
+/// The filter denies no key of the run, and few that the run has not got; without filter or hash,
+/// none at all.
 fn check_filter<O: Supply, L: RowLayout, S: PageRead>(
     reader: &RunReader<O, L, S>,
     order: &O,

@@ -1,5 +1,5 @@
-//! The suite of the testkit over the B+-tree: every order, on every store, with nodes of four entries and with
-//! nodes as large as the page.
+//! The suite of the testkit over the B+-tree: every order, on every store, with nodes of four
+//! entries and with nodes as large as the page.
 
 use bedload_pages::{HeapPages, MimicPages, PageStore};
 use bedload_testkit::contract::{

@@ -176,7 +176,8 @@ impl Worker {
         self.store.as_deref().expect("it is open")
     }
 
-    /// Closes the store, returns the bytes of its files, and opens it again. Open stores keep log files for the next rows.
+    /// Closes the store, returns the bytes of its files, and opens it again. Open stores keep log
+    /// files for the next rows.
     fn bytes_at_rest(&mut self) -> u64 {
         self.store = None;
         let bytes = disk_bytes(&self.dir);

@@ -52,7 +52,8 @@ pub(super) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Makes an array of the texts. Rows whose text is no value are null in it and listed, ascending.
+    /// Makes an array of the texts. Rows whose text is no value are null in it and listed,
+    /// ascending.
     pub(super) fn parse(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
         match self.field.data_type() {
             DataType::Boolean => self.booleans(),
@@ -116,7 +117,8 @@ impl<'a> Cells<'a> {
         problems
     }
 
-    /// Whether a field has no value: it is one of the null texts, or empty where an empty text is no value anyway.
+    /// Whether a field has no value: it is one of the null texts, or empty where an empty text is
+    /// no value anyway.
     fn is_null(&self, bytes: &[u8]) -> bool {
         let Some(nulls) = self.nulls else {
             return bytes.is_empty();

@@ -7,8 +7,8 @@ use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-/// The values that texts stand for; null where one stands for none. Bytes are written as hexadecimal digits, as queries
-/// write them.
+/// The values that texts stand for; null where one stands for none. Bytes are written as
+/// hexadecimal digits, as queries write them.
 pub(super) fn converted(texts: &StringArray, kind: &DataType) -> ArrayRef {
     let converted: Option<ArrayRef> = match kind {
         DataType::Binary => {
@@ -50,7 +50,8 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(byte).collect())?
 }
 
-/// Whether a decimal number has no more digits behind its point than there is room for, and no exponent.
+/// Whether a decimal number has no more digits behind its point than there is room for, and no
+/// exponent.
 fn is_exact(text: &str, scale: i8) -> bool {
     let (_, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.trim_end_matches('0').len();

@@ -30,9 +30,9 @@ pub(super) enum NoTime {
     Texts,
 }
 
-/// The type of the time column: the coarsest that keeps the times among `values`, with a zone if the first has an
-/// offset from UTC. Values that are no such time do not count here; their rows are rejected one by one. Integers are
-/// times if `unit` says of what.
+/// The type of the time column: the coarsest that keeps the times among `values`, with a zone if
+/// the first has an offset from UTC. Values that are no such time do not count here; their rows are
+/// rejected one by one. Integers are times if `unit` says of what.
 pub(super) fn infer_time<'a>(
     values: impl Iterator<Item = &'a [u8]>,
     unit: Option<TimeUnit>,
@@ -61,8 +61,8 @@ pub(super) fn infer_time<'a>(
     }
 }
 
-/// The narrowest type that holds all `values` as they are written: a number with leading zeros is a text, because a
-/// number would lose them. Values in `nulls`, and empty ones, tell nothing.
+/// The narrowest type that holds all `values` as they are written: a number with leading zeros is a
+/// text, because a number would lose them. Values in `nulls`, and empty ones, tell nothing.
 pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[String]) -> DataType {
     let mut candidates = Candidates {
         values: 0,
@@ -90,8 +90,8 @@ pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[St
     candidates.narrowest()
 }
 
-/// The type of a column of JSON: that of its numbers and booleans; a time or a date if it has texts alone and all are such;
-/// else text.
+/// The type of a column of JSON: that of its numbers and booleans; a time or a date if it has texts
+/// alone and all are such; else text.
 pub(super) fn infer_objects<'a, I: Iterator<Item = &'a [u8]>>(fields: impl Fn() -> I) -> DataType {
     let of_values = || fields().filter(|field| !field.is_empty());
     let inferred = infer_type(of_values().map(json::unmarked), &[]);
@@ -172,8 +172,8 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether a text is written as a float: digits, or the words that CSV files use for what has none. A number of
-/// more digits than a float keeps is refused if it has nothing but digits.
+/// Whether a text is written as a float: digits, or the words that CSV files use for what has none.
+/// A number of more digits than a float keeps is refused if it has nothing but digits.
 fn is_float(text: &str) -> bool {
     let digits_only = text
         .bytes()

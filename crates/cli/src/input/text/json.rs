@@ -16,7 +16,8 @@ use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
 use crate::input::{Place, Reason, Reject};
 
-/// The first byte of a field that is a text; fields of other values begin otherwise, and one without value is empty.
+/// The first byte of a field that is a text; fields of other values begin otherwise, and one
+/// without value is empty.
 const TEXT: u8 = b'"';
 
 /// Reads objects. Blank lines are passed over.
@@ -40,8 +41,9 @@ struct Line {
 }
 
 impl ObjectReader {
-    /// Reads the first objects for the names of their values, which are returned in the order in which they appear;
-    /// `known` names may appear in none. With `strict`, a name that appears later is an error of its row.
+    /// Reads the first objects for the names of their values, which are returned in the order in
+    /// which they appear; `known` names may appear in none. With `strict`, a name that appears
+    /// later is an error of its row.
     pub(super) fn open(
         name: String,
         text: Box<dyn BufRead>,

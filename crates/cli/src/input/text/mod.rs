@@ -1,7 +1,8 @@
 //! CSV and JSON lines: records, the types of their columns, and the batches made of them.
 //!
-//! The types of columns that are not given are inferred from the first [`SAMPLE_ROWS`] rows. A later row that does
-//! not fit is an error that names line, column and value, never a silent change of type.
+//! The types of columns that are not given are inferred from the first [`SAMPLE_ROWS`] rows. A
+//! later row that does not fit is an error that names line, column and value, never a silent change
+//! of type.
 
 mod columns;
 mod converted;
@@ -99,7 +100,8 @@ impl TextRows {
         Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)
     }
 
-    /// Opens JSON, one object a line. Columns of the table and those whose type is given need not appear.
+    /// Opens JSON, one object a line. Columns of the table and those whose type is given need not
+    /// appear.
     pub(super) fn open_json(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
         let table = wanted
             .table
@@ -157,7 +159,8 @@ impl TextRows {
             None if self.is_json() => infer_objects(fields),
             None => infer_type(values(), &self.wanted.nulls),
         };
-        // In a table that exists, a file whose times begin with an integer has ticks of the table's unit.
+        // In a table that exists, a file whose times begin with an integer has ticks of the table's
+        // unit.
         let begins_with_ticks = || {
             values()
                 .find(|value| !value.is_empty())
@@ -302,8 +305,8 @@ impl TextRows {
         }
     }
 
-    /// Passes on which of the held `rows`, and of the misshapen ones between them, were left out and why, in the
-    /// order of the file.
+    /// Passes on which of the held `rows`, and of the misshapen ones between them, were left out
+    /// and why, in the order of the file.
     fn reject_rows(
         &mut self,
         rows: Range<usize>,

@@ -16,15 +16,16 @@ const RECORD_FIELDS_MAX: usize = 1 << 20;
 
 /// Reads records. Line ends may be `\n`, `\r\n` or `\r`; blank lines are passed over.
 ///
-/// The line numbers of `csv_core` are those of the end of the *previous* record, which is another line if blank
-/// lines follow it or lines end in `\r\n`. So line ends are counted here.
+/// The line numbers of `csv_core` are those of the end of the *previous* record, which is another
+/// line if blank lines follow it or lines end in `\r\n`. So line ends are counted here.
 pub(super) struct RecordReader {
     name: String,
     text: Box<dyn BufRead>,
     parser: csv_core::Reader,
     /// The line on which the next byte of the text stands.
     line: u64,
-    /// Whether the text has ended, and the parser was given the line end that its last line may lack.
+    /// Whether the text has ended, and the parser was given the line end that its last line may
+    /// lack.
     ended: bool,
 }
 
@@ -143,7 +144,7 @@ fn line_ends(bytes: &[u8]) -> u64 {
 /// Records side by side in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// The fields' bytes. What lies behind those of the last row is room for more.
+    /// The fields' bytes. Those after the last row are room for more.
     bytes: Vec<u8>,
     /// Where each field ends in `bytes`; again with room behind.
     ends: Vec<usize>,
@@ -212,8 +213,8 @@ impl Records {
         self.rows[row].line
     }
 
-    /// The line on which a field begins. A quote that is written twice within a field is one byte here, but a line
-    /// end is always a line end.
+    /// The line on which a field begins. A quote that is written twice within a field is one byte
+    /// here, but a line end is always a line end.
     pub(super) fn field_line(&self, row: usize, field: usize) -> u64 {
         let span = self.field_span(row, field);
         self.line(row) + line_ends(&self.bytes[self.first_byte(row)..span.start])

@@ -1,8 +1,8 @@
 //! Small file systems that fill up, and ones that cannot be written to.
 //!
-//! Mounting needs privileges. Without them the test runs itself in a namespace of its own, where it has them for
-//! `tmpfs`; the file systems that need a block device are then left to machines on which root runs the tests. A machine
-//! that allows neither says so.
+//! Mounting needs privileges. Without them the test runs itself in a namespace of its own, where it
+//! has them for `tmpfs`; the file systems that need a block device are then left to machines on
+//! which root runs the tests. A machine that allows neither says so.
 
 use std::path::Path;
 use std::process::Command;
@@ -104,7 +104,8 @@ fn on_full_disk(prepared: &Prepared, disk: &Path, free_kib: u64) -> Result<bool,
     Ok(done)
 }
 
-/// Runs a test in a namespace in which it may mount; returns whether this process may do that itself.
+/// Runs a test in a namespace in which it may mount; returns whether this process may do that
+/// itself.
 fn may_mount(test: &str) -> bool {
     if !kinds().is_empty() {
         return true;

@@ -258,8 +258,8 @@ impl Original {
         (place, format!("{} {done}", file.display()))
     }
 
-    /// Every row that the store gives is one that was put in. With the data file of another store it is that store, and has
-    /// nothing of this one.
+    /// Every row that the store gives is one that was put in. With the data file of another store
+    /// it is that store, and has nothing of this one.
     fn check(&self, place: &Place, store: &str) -> Result<(), String> {
         for table in ["t", "g"] {
             let query = format!("query {store} {table} --format csv --null NULL");

@@ -146,7 +146,8 @@ impl Findings {
     }
 }
 
-/// The numbers of the cases to run: `sample` of them in a test run, all that there is time for in a soak.
+/// The numbers of the cases to run: `sample` of them in a test run, all that there is time for in a
+/// soak.
 pub(super) struct Cases {
     until: Option<Instant>,
     left: usize,

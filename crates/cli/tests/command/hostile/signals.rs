@@ -32,7 +32,8 @@ impl Timed {
         let mut command = place.command(self.prepared.scenario.command);
         let Limited { code, stderr, .. } = run_limited(&mut command, |process| {
             std::thread::sleep(delay);
-            // It may have ended meanwhile; it has not been waited for, so the number is still its own.
+            // It may have ended meanwhile; it has not been waited for, so the number is still its
+            // own.
             let _ = kill(Pid::from_raw(i32::try_from(process).unwrap()), signal);
         })?;
         match code {

@@ -1,7 +1,8 @@
 //! Runs the command under ptrace and lets one of its system calls fail.
 //!
-//! The fault is injected below every library, so calls that bypass libc are reached as well. Only calls that concern
-//! files in the working directory of the command count: the dynamic loader and the standard streams are left alone.
+//! The fault is injected below every library, so calls that bypass libc are reached as well. Only
+//! calls that concern files in the working directory of the command count: the dynamic loader and
+//! the standard streams are left alone.
 
 #![expect(unsafe_code, reason = "a process asks to be traced between fork and exec")]
 
@@ -96,7 +97,8 @@ pub(super) fn run(command: &mut Command, dir: &Path, fault: Option<(usize, Fault
     let code = tracer.follow();
     let _ = ended.send(());
     let hung = watchdog.join().unwrap();
-    // The process has been waited for above, so there is nothing left for the standard library to do.
+    // The process has been waited for above, so there is nothing left for the standard library to
+    // do.
     drop(child);
     Traced {
         code,

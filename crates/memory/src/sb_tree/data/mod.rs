@@ -1,4 +1,5 @@
-//! The data layer: the blocks of a tree from left to right, and the edge up to which keys belong to them.
+//! The data layer: the blocks of a tree from left to right, and the edge up to which keys belong to
+//! them.
 
 pub(crate) mod check;
 pub(crate) mod edge;

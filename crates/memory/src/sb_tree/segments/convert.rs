@@ -1,8 +1,9 @@
 //! Sealing the open segment, and converting the sealed one to blocks, step by step.
 //!
-//! The role of doing so is a lock that any writer takes by trying, when a part of its log is full; it does a step or two
-//! and goes on. Who finds its log full needs the next segment, and so finishes what is left first: as every writer shares
-//! the work while the next segment fills, that is rarely anything.
+//! The role of doing so is a lock that any writer takes by trying, when a part of its log is full;
+//! it does a step or two and goes on. A writer that finds its log full needs the next segment, and
+//! finishes what is left first: as every writer shares the work while the next segment fills, that
+//! is rarely anything.
 
 use super::log::{Log, Mode};
 use super::merge::{Closed, Merge};
@@ -20,26 +21,26 @@ use crate::sync::primitive::{AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, O
 
 /// Entries of a log between two occasions to help with the conversion.
 pub(crate) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
-/// Entries that a step converts, at most. Where two threads write, one insert in some two hundred does a step or two: how long
-/// they take is the 99.9th percentile.
+/// Entries that a step converts, at most. Where two threads write, one insert in some two hundred
+/// does a step or two: how long they take is the 99.9th percentile.
 pub(crate) const STEP: usize = BLOCK_CAP / 2;
-/// Of the occasions that the writer of a full log has, one in so many is enough for the whole conversion.
+/// One in so many occasions of the writer of a full log is enough for the whole conversion.
 const HELP_MARGIN: usize = 2;
-/// Entries of a log that the next segment takes over, at most. When a writer finds its log closed, its key lies a few
-/// entries behind those of who was ahead. It would be late, and all of the sealed segment would have to be converted
-/// for it.
+/// Entries of a log that the next segment takes over, at most. When a writer finds its log closed,
+/// its key lies a few entries behind those of who was ahead. It would be late, and all of the
+/// sealed segment would have to be converted for it.
 const TAKEN_OVER_MAX: usize = 32;
 /// The same where keys are a little late, so that those to come are, too.
 const TAKEN_OVER_IN_DISORDER: usize = 256;
-/// Entries that are taken over, at most, so that the key that the sealing writer has in hand is not late: others went on while
-/// it waited for the role.
+/// Entries that are taken over, at most, so that the key that the sealing writer has in hand is not
+/// late: others went on while it waited for the role.
 const TAKEN_OVER_FOR_ONE: usize = 1024;
 /// Steps at each occasion that one writer may do alone.
 const STEPS_OF_ONE: u32 = 4;
 /// Segments after which it is tried anew whether classes of keys have writers of their own.
 const SHARED_FOR: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
-/// Entries that a log takes in a new index. It doubles with each segment that is sealed because a log was full, so that
-/// small indexes stay small.
+/// Entries that a log takes in a new index. It doubles with each segment that is sealed because a
+/// log was full, so that small indexes stay small.
 pub(crate) const FIRST_CAPACITY: usize = if cfg!(loom) {
     2
 } else if cfg!(any(test, miri)) {
@@ -48,12 +49,12 @@ pub(crate) const FIRST_CAPACITY: usize = if cfg!(loom) {
     64
 };
 
-/// The role's lock guards the conversion of the sealed segment. In lines of its own: every step writes here, and every append
-/// reads what would lie beside it.
+/// The role's lock guards the conversion of the sealed segment. In lines of its own: every step
+/// writes here, and every append reads what would lie beside it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Role<W: Words> {
-    /// Of the sealed segment, until it is converted.
+    /// The merge of the sealed segment, until it is converted.
     merge: Option<Merge<W>>,
     capacity: usize,
     mode: Writers,
@@ -61,14 +62,14 @@ pub(crate) struct Role<W: Words> {
     steps: u64,
 }
 
-/// Who needs the next segment, to insert this key.
+/// The writer that needs the next segment, to insert this key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next<W> {
     pub(crate) writer: usize,
     pub(crate) key: W,
 }
 
-/// Who may write to the open segment.
+/// The threads that may write to the open segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writers {
     Nobody,
@@ -91,18 +92,21 @@ impl Writers {
 #[derive(Debug)]
 pub(crate) struct Segments<W: Words> {
     pub(crate) edge: Edge<W>,
-    /// The open segment's generation: that segment stands behind it before the sealed one is converted.
+    /// The open segment's generation: that segment stands behind it before the sealed one is
+    /// converted.
     generation: AtomicU64,
     slots: [Segment<W>; 2],
     role: Mutex<Role<W>>,
-    /// How many wait for the role because they cannot go on without: who only helps leaves it to them.
+    /// How many wait for the role because they cannot go on without: who only helps leaves it to
+    /// them.
     waiting: AtomicU32,
     /// Steps that who helps is asked for; 0 if nothing is sealed.
     steps_asked: AtomicU32,
-    /// The writer that sealed last, because it was ahead. If one is enough, it is the one who converts: what one thread
-    /// reads of all logs, and writes behind what it wrote last, need not go from cache to cache at every step.
+    /// The writer that sealed last, because it was ahead. If one is enough, it is the one who
+    /// converts: what one thread reads of all logs, and writes behind what it wrote last, need not
+    /// go from cache to cache at every step.
     sealer: AtomicU32,
-    /// Of the classes of the open segment's keys.
+    /// The owners of the classes of the open segment's keys.
     pub(crate) owners: Owners,
     /// Entries of a log, at most.
     capacity_max: usize,
@@ -181,8 +185,8 @@ impl<W: Words> Segments<W> {
         role
     }
 
-    /// Does a share of the conversion, if there is one and nobody else is at it. `number` is that of the entry that the
-    /// writer has just appended to its log.
+    /// Does a share of the conversion, if there is one and nobody else is at it. `number` is that
+    /// of the entry that the writer has just appended to its log.
     #[inline]
     pub(crate) fn help(&self, writer: usize, number: usize, blocks: &Blocks<W>) {
         let steps = self.steps_asked.load(Ordering::Relaxed);
@@ -206,7 +210,8 @@ impl<W: Words> Segments<W> {
         }
     }
 
-    /// Converts half of what a block takes, or sorts one stretch of a log; false if nothing is left.
+    /// Converts half of what a block takes, or sorts one stretch of a log; false if nothing is
+    /// left.
     fn step(&self, role: &mut Role<W>, blocks: &Blocks<W>) -> bool {
         let Some(merge) = &mut role.merge else {
             return false;
@@ -220,7 +225,7 @@ impl<W: Words> Segments<W> {
         let mut staged = [(W::MIN, 0); STEP];
         let staged = &mut staged[..blocks.room().min(STEP)];
         let taken = merge.take(sealed, staged);
-        // What the next step reads has its time till then to come from other threads' caches.
+        // The entries that the next step reads have until then to come from other threads' caches.
         merge.prefetch(sealed, STEP);
         let is_done = taken < staged.len();
         blocks.append(&staged[..taken], &self.edge);
@@ -322,7 +327,8 @@ impl<W: Words> Segments<W> {
         role.seals += 1;
     }
 
-    /// Seals and converts until all keys up to this one, which may be in the open segment, belong to blocks.
+    /// Seals and converts until all keys up to this one, which may be in the open segment, belong
+    /// to blocks.
     pub(crate) fn convert_up_to(&self, key: &W, blocks: &Blocks<W>) {
         let mut role = self.role();
         if self.edge.get() >= *key {
@@ -334,7 +340,8 @@ impl<W: Words> Segments<W> {
         while self.edge.get() < *key && self.step(&mut role, blocks) {}
     }
 
-    /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
+    /// Returns a log for a writer whose own refused a key above the floor: its first one, or one in
+    /// a segment with room.
     pub(crate) fn make_room(&self, next: Next<W>, blocks: &Blocks<W>) -> Option<&Log<W>> {
         let writer = next.writer;
         let mut role = self.role();
@@ -401,7 +408,8 @@ impl<W: Words> Segments<W> {
         logs * size_of::<Log<W>>()
     }
 
-    /// Entries of the open segment, and of the sealed one that are not converted, equal keys counted each time.
+    /// Entries of the open segment, and of the sealed one that are not converted, equal keys
+    /// counted each time.
     pub(crate) fn pending(&self) -> usize {
         let role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);

@@ -306,7 +306,7 @@ fn take_of_two<W: Words, const IN_PLACE: bool>(
             (a, b) = (key_of(left, i, first), key_of(right, j, second));
             let next = select_unpredictable(is_left, a, b);
             let is_left_over = select_unpredictable(is_left, i < left.end, j < right.end);
-            // Of entries of one key the last wins.
+            // The last entry of a key wins.
             taken += usize::from(next != key || !is_left_over);
         }
     }

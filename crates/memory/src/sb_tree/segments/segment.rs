@@ -2,14 +2,16 @@
 //!
 //! # Rules
 //!
-//! 1. There are two segments. That of the present generation is *open*; the other is *sealed*, and holds the generation
-//!    before, or is *converted*. It is prepared for the next generation only when it is converted.
-//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
-//!    latch's version does. Appending does not touch the latch.
-//!    Logs are opened when their generation is the present one, not before: a writer appends to its log without looking at
-//!    anything else, and who looks for what it has appended looks at the present generation.
-//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
-//!    above that was taken over by the next one.
+//! 1. There are two segments. That of the present generation is *open*; the other is *sealed*, and
+//!    holds the generation before, or is *converted*. It is prepared for the next generation only
+//!    when it is converted.
+//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment
+//!    stand as long as its latch's version does. Appending does not touch the latch. Logs are
+//!    opened when their generation is the present one, not before: a writer appends to its log
+//!    without looking at anything else, and who looks for what it has appended looks at the present
+//!    generation.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the
+//!    next. Keys of its logs above that were taken over by the next one.
 
 #![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
 
@@ -44,8 +46,8 @@ impl<W: Words> Segment<W> {
         }
     }
 
-    /// Prepares the segment for a generation; `mode_of` tells who may write once it is opened. The role's holder
-    /// calls it.
+    /// Prepares the segment for a generation; `mode_of` tells who may write once it is opened. The
+    /// role's holder calls it.
     pub(crate) fn prepare(
         &self,
         generation: u64,
@@ -71,7 +73,8 @@ impl<W: Words> Segment<W> {
         }
     }
 
-    /// Gives a writer a log, prepared already, or one that is closed. The role's holder calls it, once for each writer.
+    /// Gives a writer a log, prepared already, or one that is closed. The role's holder calls it,
+    /// once for each writer.
     pub(crate) fn add_log(&self, writer: usize, log: Box<Log<W>>) {
         let place = place_of(writer);
         self.logs[place].store(Box::into_raw(log), Ordering::Release);
@@ -163,7 +166,7 @@ pub(crate) fn put_in_order<W: Words>(entries: &mut [LogEntry<W>]) {
     entries.sort_by_key(|entry| (entry.key, entry.order));
 }
 
-/// Of the entries of one key, leaves the last.
+/// Keeps the last entry of each key.
 pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<LogEntry<W>>) {
     let mut kept = 0;
     for index in 0..entries.len() {

@@ -15,8 +15,8 @@ const _: () = assert!(size_of::<pg_sys::PageHeaderData>() == MAP_HEADER_LEN as u
 const BLOCKS_PER_BYTE: u32 = 4;
 const BLOCKS_PER_PAGE: u32 = (pg_sys::BLCKSZ - MAP_HEADER_LEN) * BLOCKS_PER_BYTE;
 
-/// Where the visibility map says whether all rows of a block are visible to all: its page, a byte of it, and the bit
-/// (`visibilitymap.c`). The server's own function looks it up anew for each row.
+/// Where the visibility map says whether all rows of a block are visible to all: its page, a byte
+/// of it, and the bit (`visibilitymap.c`). The server's own function looks it up anew for each row.
 fn place_in_map(block: u32) -> (u32, usize, u8) {
     let in_page = block % BLOCKS_PER_PAGE;
     (
@@ -27,14 +27,16 @@ fn place_in_map(block: u32) -> (u32, usize, u8) {
 }
 
 impl Scan {
-    /// Appends which entries of a window have rows that are visible to all; nothing if that is not known.
+    /// Appends which entries of a window have rows that are visible to all; nothing if that is not
+    /// known.
     ///
-    /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
-    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
-    /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
-    /// entries were read (`deletions_of_window`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
-    /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
-    /// scan's snapshot lives.
+    /// An index-only scan asks the visibility map whether the rows of a page are visible to all,
+    /// and then does not look at the row. This scan holds no pin that `VACUUM` would wait for, so
+    /// by then `VACUUM` may have removed a dead row and set the bit. So the map is asked here, and
+    /// its answer holds if no bulk deletion has ended since before the entries were read
+    /// (`deletions_of_window`): `VACUUM` frees a dead row's address, and can set the bit of its
+    /// page, only after a bulk deletion that has removed the entry has ended. A row that was
+    /// visible to all then is not removed while the scan's snapshot lives.
     ///
     /// On a standby the map is not asked.
     ///
@@ -59,8 +61,8 @@ impl Scan {
         let mut map = None;
         for entry in window {
             let (page, byte, bit) = place_in_map(entry.block());
-            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, and until it is asked for
-            // another page.
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, and
+            // until it is asked for another page.
             unsafe {
                 let pinned = match map {
                     Some((pinned_page, pinned)) if pinned_page == page => pinned,
@@ -100,8 +102,8 @@ impl Scan {
             let address = (*descriptor).xs_heaptid;
             let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
             (*descriptor).xs_heap_continue = false;
-            // Of a row that was updated in its page it is the present version's by now, which the executor, who looks for
-            // the row again, would take for dead.
+            // After an update in the page it is the present version's address, which the executor,
+            // who looks for the row again, would take for dead.
             (*descriptor).xs_heaptid = address;
             is_seen
         }
@@ -122,11 +124,12 @@ impl Scan {
             return unsafe { self.form_tuple_of_columns(descriptor, &entry) };
         };
         let value = entry.integer();
-        // Of kinds that cannot be returned no column is asked for.
+        // No column is asked for whose kind cannot be returned.
         let mut is_null = value.is_none() || !kind.is_returnable();
         let mut datum = kind.datum_of(value.unwrap_or(0));
-        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned. A tuple
-        // without a null has the bytes of such a value behind its header, which ends aligned to them.
+        // SAFETY: the caller's; the index has one column, whose values are passed by value if they
+        // are returned. A tuple without a null has the bytes of such a value behind its header,
+        // which ends aligned to them.
         unsafe {
             if !self.tuple.is_null() && !is_null && !self.tuple_has_null {
                 let value = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
@@ -156,8 +159,8 @@ impl Scan {
     ///
     /// As for [`Scan::sees_row`].
     unsafe fn form_tuple_of_columns(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
-        // SAFETY: the caller's; there are as many values as the index has columns, of their types. The tuple stays until
-        // the next one is asked for.
+        // SAFETY: the caller's; there are as many values as the index has columns, of their types.
+        // The tuple stays until the next one is asked for.
         unsafe {
             if self.values.is_null() {
                 self.values = pg_sys::AllocSetContextCreateInternal(

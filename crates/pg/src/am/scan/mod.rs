@@ -1,12 +1,14 @@
 //! Scans: in order and both ways, and into a bitmap.
 //!
-//! A scan copies some entries at a time, its *window*, and holds no latch and no pin between two calls.
-//! Its reader goes on where the window before ended. Where that is not where the scan is, as it has turned round, was
-//! restored to a mark or a bulk deletion has ended, it descends again: a place is one in the order and not on a page.
+//! A scan copies some entries at a time, its *window*, and holds no latch and no pin between two
+//! calls. Its reader goes on where the window before ended. Where that is not where the scan is, as
+//! it has turned round, was restored to a mark or a bulk deletion has ended, it descends again: a
+//! place is one in the order and not on a page.
 //!
-//! That a row's address may become another row's while a scan has it is no matter under an MVCC snapshot, which does
-//! not see the other row. Other snapshots come from logical replication alone, to a unique index that is a table's
-//! replica identity: there are no exclusion constraints, and the catalogues use B-trees.
+//! That a row's address may become another row's while a scan has it is no matter under an MVCC
+//! snapshot, which does not see the other row. Other snapshots come from logical replication alone,
+//! to a unique index that is a table's replica identity: there are no exclusion constraints, and
+//! the catalogues use B-trees.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -37,25 +39,28 @@ struct Scan {
     /// Made by the first window, and kept for further ranges.
     reader: Option<Reader>,
     search: Search,
-    /// What waits in this process and what the head of the index has, as it was when the scan began, within the ranges.
+    /// Entries that wait in this process and those in the head of the index, as of the beginning of
+    /// the scan, within the ranges.
     pending: Sorted,
     position: Position,
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
-    /// How many bulk deletions had ended when the scan began, and before any entry of its present window was read.
+    /// How many bulk deletions had ended when the scan began, and before any entry of its present
+    /// window was read.
     deletions: u64,
     deletions_of_window: u64,
     /// How many had ended before the reader read any of the entries that it has at hand.
     deletions_of_reader: u64,
-    /// Whether to pass over entries that are known to be of dead rows: not in a transaction that began on a standby, whose
-    /// snapshot may be older than those that were asked.
+    /// Whether to pass over entries that are known to be of dead rows: not in a transaction that
+    /// began on a standby, whose snapshot may be older than those that were asked.
     dead: Dead,
     /// Entries of the present window whose rows were found dead to everybody.
     killed: Vec<Entry>,
     /// The page of the visibility map that an index-only scan looked at last, pinned.
     map: pg_sys::Buffer,
-    /// The tuple that an index-only scan returned last, whether it has a null, and the slot for looking rows up; null at first.
+    /// The tuple that an index-only scan returned last, whether it has a null, and the slot for
+    /// looking rows up; null at first.
     tuple: pg_sys::IndexTuple,
     tuple_has_null: bool,
     /// Memory of such a tuple of several columns, and of its values; null at first.
@@ -82,7 +87,7 @@ struct Position {
     window: Rc<Vec<Entry>>,
     /// The place in the window, while it is there.
     at: usize,
-    /// Of an index-only scan: whether the row of each entry of the window is visible to all.
+    /// For an index-only scan: whether the row of each entry of the window is visible to all.
     is_visible: Rc<Vec<bool>>,
 }
 
@@ -115,7 +120,8 @@ impl Position {
         }
     }
 
-    /// Goes to a place without a window. Keeps the memory of the present one unless a mark has it too.
+    /// Goes to a place without a window. Keeps the memory of the present one unless a mark has it
+    /// too.
     fn reset(&mut self, place: Place) {
         self.place = place;
         self.at = 0;
@@ -191,8 +197,8 @@ impl Scan {
         index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
-    /// Goes to the next entry in the direction that matches; `false` behind the last. `table` is null but for index-only
-    /// scans.
+    /// Goes to the next entry in the direction that matches; `false` behind the last. `table` is
+    /// null but for index-only scans.
     ///
     /// # Safety
     ///
@@ -302,8 +308,9 @@ impl Scan {
         }
     }
 
-    /// Appends the entries of a range that follow an entry, or its end, in the direction, ascending: a stretch of the index,
-    /// and what waits between. So many bulk deletions as `deletions_of_window` had ended before any of them was read.
+    /// Appends the entries of a range that follow an entry, or its end, in the direction,
+    /// ascending: a stretch of the index, and what waits between. So many bulk deletions as
+    /// `deletions_of_window` had ended before any of them was read.
     ///
     /// # Safety
     ///
@@ -342,7 +349,7 @@ impl Scan {
         if self.pending.is_empty() {
             return;
         }
-        // What waits beyond the stretch comes with the next one, which may begin before it.
+        // Entries that wait beyond the stretch come with the next one, which may begin before it.
         match (way, window.first(), window.last()) {
             (Way::Up, _, Some(last)) => to = Bound::Included(last),
             (Way::Down, Some(first), _) => from = Bound::Included(first),
@@ -362,7 +369,7 @@ impl Scan {
         if start < end {
             window.extend_from_slice(&pending[start..end]);
             window.sort();
-            // What waited when the scan began may have been published since.
+            // Entries that waited when the scan began may have been published since.
             window.dedup();
         }
     }
@@ -374,8 +381,8 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
     keys: c_int,
     order_bys: c_int,
 ) -> pg_sys::IndexScanDesc {
-    // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it is allocated in,
-    // so also when an error ends it.
+    // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it
+    // is allocated in, so also when an error ends it.
     unsafe {
         if compat::snapshots_expire() {
             let message = "access method \"bedload\" does not support old_snapshot_threshold".to_owned();
@@ -423,7 +430,8 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
     _order_bys: pg_sys::ScanKey,
     _order_by_count: c_int,
 ) {
-    // SAFETY: PostgreSQL passes a scan that `ambeginscan` has begun, with room for its keys, and new keys or null.
+    // SAFETY: PostgreSQL passes a scan that `ambeginscan` has begun, with room for its keys, and
+    // new keys or null.
     unsafe {
         let (scan, index) = parts(descriptor);
         let count = usize::try_from(key_count).unwrap_or(0);
@@ -542,7 +550,7 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
 
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDesc) {
-    // SAFETY: PostgreSQL passes a scan under way. What it holds goes now; the rest with its memory.
+    // SAFETY: PostgreSQL passes a scan under way. Its pins go now; the rest with its memory.
     let (scan, index) = unsafe { parts(descriptor) };
     // SAFETY: the index is open and locked.
     unsafe { scan.hint_killed(index) };

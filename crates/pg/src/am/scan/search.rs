@@ -1,7 +1,8 @@
 //! Where the entries lie that a scan's keys ask for.
 //!
-//! Columns that are equal to a value, or to any of some, are taken together with the first one that is not: they say in
-//! which ranges of the index matching entries lie. Conditions on columns behind that one are looked at entry by entry.
+//! Columns that are equal to a value, or to any of some, are taken together with the first one that
+//! is not: they say in which ranges of the index matching entries lie. Conditions on columns behind
+//! that one are looked at entry by entry.
 
 #![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
 
@@ -27,11 +28,12 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// What some keys ask for.
+    /// The search that some keys ask for.
     ///
     /// # Safety
     ///
-    /// The index is open and its entries of this form. The keys are on its columns, by the operators of their families.
+    /// The index is open and its entries of this form. The keys are on its columns, by the
+    /// operators of their families.
     pub(super) unsafe fn new(index: pg_sys::Relation, form: Form, keys: &[pg_sys::ScanKeyData]) -> Self {
         let columns = form.key_columns();
         let mut conditions: Vec<Condition> = columns.iter().map(|&column| Condition::new(column)).collect();
@@ -130,7 +132,7 @@ struct Limit {
     is_within: bool,
 }
 
-/// What a column has to be, in the order of the index.
+/// The condition on a column, in the order of the index.
 #[derive(Debug, Clone)]
 struct Condition {
     column: Column,
@@ -239,7 +241,8 @@ impl Condition {
             },
             None => {
                 let mut value = Vec::new();
-                // SAFETY: the caller's; such operators have values of the column's type on both sides.
+                // SAFETY: the caller's; such operators have values of the column's type on both
+                // sides.
                 unsafe {
                     self.column.push_value(index, key.sk_attno, argument, &mut value);
                 }
@@ -367,8 +370,8 @@ impl Condition {
         }
     }
 
-    /// Where it begins: the bytes of a key, and whether those that begin so are left out; none at the very first null or
-    /// value.
+    /// Where it begins: the bytes of a key, and whether those that begin so are left out; none at
+    /// the very first null or value.
     fn start(&self) -> Option<(Vec<u8>, bool)> {
         let first = self.any_of.as_ref().and_then(|listed| listed.first());
         let tag = self.column.tag(false);
@@ -379,8 +382,8 @@ impl Condition {
         }
     }
 
-    /// Where it ends: the bytes of a key, and whether those that begin so are left out; none at the very last null or
-    /// value.
+    /// Where it ends: the bytes of a key, and whether those that begin so are left out; none at the
+    /// very last null or value.
     fn end(&self) -> Option<(Vec<u8>, bool)> {
         let last = self.any_of.as_ref().and_then(|listed| listed.last());
         let tag = self.column.tag(false);
@@ -392,10 +395,11 @@ impl Condition {
     }
 }
 
-/// The least and the greatest integer that an operator allows, where there is one; `None` if it allows none.
+/// The least and the greatest integer that an operator allows, where there is one; `None` if it
+/// allows none.
 fn integers(kind: Kind, strategy: u32, value: i64) -> Option<[Option<i64>; 2]> {
     let (least, greatest) = match strategy {
-        // Of equal integers some may be of lesser or greater values.
+        // Equal integers may be of lesser or greater values.
         pg_sys::BTLessStrategyNumber if kind.is_lossy() => (i64::MIN, value),
         pg_sys::BTGreaterStrategyNumber if kind.is_lossy() => (value, i64::MAX),
         pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),

@@ -1,8 +1,10 @@
-//! Three sessions do random work on a random table, and ask random queries by index, which a sequential scan answers too.
+//! Three sessions do random work on a random table, and ask random queries by index, which a
+//! sequential scan answers too.
 //!
-//! One thread runs them in turns, so nothing happens between the two answers. A session changes rows of its own alone,
-//! and waits for locks for a moment only. `BEDLOAD_PG_QUERIES` asks for more queries, `BEDLOAD_PG_SEED` for another first
-//! seed: that of a failure begins with the round that failed.
+//! One thread runs them in turns, so nothing happens between the two answers. A session changes
+//! rows of its own alone, and waits for locks for a moment only. `BEDLOAD_PG_QUERIES` asks for more
+//! queries, `BEDLOAD_PG_SEED` for another first seed: that of a failure begins with the round that
+//! failed.
 
 mod question;
 mod session;
@@ -64,7 +66,7 @@ impl Table {
         );
     }
 
-    /// What has the values of a row, of its number `i`.
+    /// The expression for the values of a row, of its number `i`.
     fn values(&self) -> Vec<(String, String)> {
         let columns = self.schema.all().enumerate();
         columns
@@ -115,7 +117,8 @@ struct Run<'r> {
     tally: &'r mut Tally,
     seed: u64,
     log: Vec<String>,
-    /// Whether rows are dead whose transaction goes on: a `VACUUM` now has their addresses used again.
+    /// Whether rows are dead whose transaction goes on: a `VACUUM` now has their addresses used
+    /// again.
     has_left_dead_rows: bool,
 }
 

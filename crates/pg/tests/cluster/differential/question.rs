@@ -83,7 +83,7 @@ impl Question {
         };
         let alike = columns().map(|(column, key)| column.of.alike.replace("{c}", key));
         let alike = alike.collect::<Vec<_>>().join(", ");
-        // Of rows with equal keys a limit may leave any, and index-only scans read keys alone.
+        // A limit may leave any of the rows with equal keys, and index-only scans read keys alone.
         let exact = if !limit.is_empty() || rng.below(3) == 0 {
             alike.clone()
         } else {

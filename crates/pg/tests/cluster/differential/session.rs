@@ -11,7 +11,7 @@ use super::question::{Question, Way};
 use crate::cluster::Cluster;
 use crate::schema::index;
 
-/// What the sessions have done.
+/// Counts of the sessions.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Queries whose answers were compared, and cursors.
@@ -20,7 +20,8 @@ pub(super) struct Tally {
     /// Plans that were looked at, and those that read `t_k` or `t_2`.
     pub(super) explained: u64,
     pub(super) by_index: u64,
-    /// Statements, and those that ended with an error that may be: of a lock, a timeout, a conflict.
+    /// Statements, and those that ended with an error that may be: of a lock, a timeout, a
+    /// conflict.
     pub(super) done: u64,
     pub(super) refused: u64,
     pub(super) commits: u64,

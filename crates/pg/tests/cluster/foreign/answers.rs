@@ -1,4 +1,5 @@
-//! What psql has printed, made comparable: plans may differ, and so may the order of rows that no query asks for.
+//! The output of psql, made comparable: plans may differ, and so may the order of rows that no
+//! query asks for.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload. Their answers are the same.
+//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload.
+//! Their answers are the same.
 //!
-//! `BEDLOAD_PG_SOURCE` names the server's source, which `scripts/pg-source` fetches: `make pg-test` runs a slice of the
-//! suites, `make pg-soak` all of them (`BEDLOAD_PG_SUITES=all`).
+//! `BEDLOAD_PG_SOURCE` names the server's source, which `scripts/pg-source` fetches: `make pg-test`
+//! runs a slice of the suites, `make pg-soak` all of them (`BEDLOAD_PG_SUITES=all`).
 
 mod answers;
 
@@ -121,7 +122,7 @@ const SETTINGS: &str = "
 
 const DATABASE: &str = "regression";
 
-/// What `pg_regress` sets in a database that it makes itself.
+/// The settings that `pg_regress` gives a database that it makes itself.
 const DATABASE_SETTINGS: [&str; 6] = [
     "lc_messages = 'C'",
     "lc_monetary = 'C'",
@@ -136,7 +137,7 @@ impl Suite {
         std::env::var("BEDLOAD_PG_SUITES").is_ok_and(|which| which == "all")
     }
 
-    /// What is run, in the groups that may run at once.
+    /// The tests to run, in groups that may run at once.
     fn schedule(&self, folder: &Path) -> String {
         let path = folder.join(self.schedule);
         let schedule = fs::read_to_string(path).expect("a schedule");
@@ -195,7 +196,8 @@ impl Suite {
         ] {
             regress.arg(option).arg(path);
         }
-        // It compares with its own expectations, which another minor version of the server need not meet.
+        // It compares with its own expectations, which another minor version of the server need not
+        // meet.
         let output = regress
             .output()
             .expect("a program of the server's development package");

@@ -2,22 +2,23 @@
 //!
 //! # Fault model
 //!
-//! - **Holes** are zeros that take space: a file system without sparse files, unless the disk is told
-//!   to count zeros as holes. What is punched is written with zeros.
-//! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
-//!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
-//! - **A write that is durable on return** makes nothing durable but itself and the file's length; until it returns, each
-//!   of its sectors is kept or lost.
-//! - **Names** are entries of their directory: creating, renaming and removing a file survives only once the
-//!   directory was synced; since then each such change is kept or lost by itself. A rename is one change.
-//! - **Any call may fail** with an I/O error; one that takes space may find none. A write that fails may have been
-//!   done in part.
-//! - **A failed sync** tells nothing: each unsynced sector has reached the disk or never will, later syncs succeed,
-//!   and reads show the new bytes all the same until the next power loss.
+//! - **Holes** are zeros that take space: a file system without sparse files, unless the disk is
+//!   told to count zeros as holes. Punched ranges are written with zeros.
+//! - **Power loss** keeps what was synced. Each aligned sector of 512 bytes that was written since
+//!   is kept or lost by itself, whatever the order of writes; so are changes of a file's length.
+//! - **A write that is durable on return** makes nothing durable but itself and the file's length;
+//!   until it returns, each of its sectors is kept or lost.
+//! - **Names** are entries of their directory: creating, renaming and removing a file survives only
+//!   once the directory was synced; since then each such change is kept or lost by itself. A rename
+//!   is one change.
+//! - **Any call may fail** with an I/O error; one that takes space may find none. A write that
+//!   fails may have been done in part.
+//! - **A failed sync** tells nothing: each unsynced sector has reached the disk or never will,
+//!   later syncs succeed, and reads show the new bytes all the same until the next power loss.
 //! - **The process may die** without power loss: everything stays but locks.
 //!
-//! The disk can record what is done to it. [`Replay::image`] makes of any prefix of that record a disk as it may be after
-//! power loss at that point; which sectors survive follows from a seed.
+//! The disk can record what is done to it. [`Replay::image`] makes of any prefix of that record a
+//! disk as it may be after power loss at that point; which sectors survive follows from a seed.
 
 mod trace;
 
@@ -248,7 +249,8 @@ impl State {
         }
     }
 
-    /// Counts a call after which `inode` has at least `len` bytes; `Ok(true)` if it is to be done in part and fail.
+    /// Counts a call after which `inode` has at least `len` bytes; `Ok(true)` if it is to be done
+    /// in part and fail.
     fn call_for_space(&mut self, inode: Option<Inode>, len: u64) -> io::Result<bool> {
         let fault = self.called();
         let has = inode.map_or(0, |inode| self.files[inode].len() as u64);

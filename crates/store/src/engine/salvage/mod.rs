@@ -1,9 +1,9 @@
 //! Salvage: what is whole in a damaged store, copied into a new one.
 //!
-//! Nothing that is read is needed for the rest to be read. Rows are taken from every leaf that is whole, whether the
-//! nodes above it are or not: a leaf names its table. They keep their sequence numbers, so the log, or what is whole
-//! of it, is then applied as recovery does it. The new store is recovered into, and begun like any other: until it
-//! is whole there is no store.
+//! Nothing that is read is needed for the rest to be read. Rows are taken from every leaf that is
+//! whole, whether the nodes above it are or not: a leaf names its table. They keep their sequence
+//! numbers, so the log, or what is whole of it, is then applied as recovery does it. The new store
+//! is recovered into, and begun like any other: until it is whole there is no store.
 
 mod report;
 
@@ -61,8 +61,8 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
     Ok(problems.into_iter().map(Problem::from).collect())
 }
 
-/// What is wrong with a block that the log names; whether something shows that its batch had been durable. If not, a
-/// batch that was cut off by power loss looks the same.
+/// Describes damage of a block that the log names, and whether something shows that its batch had
+/// been durable. If not, a batch that was cut off by power loss looks the same.
 fn of_batch(error: Error, is_vouched: bool) -> Error {
     match error {
         Error::Corrupt { file, place, reason } if !is_vouched => Error::Corrupt {
@@ -137,9 +137,9 @@ impl<'d> Source<'d> {
             .open(&data)
             .map_err(|source| Error::io(&data, "open", source))?;
         let superblock = match PageFile::read_superblock(&data, &*file) {
-            // A superblock that is not whole is that of a checkpoint that was cut short, of which nothing is missed,
-            // unless the log that the other one needs is gone: then there was a newer checkpoint, and this one's pages
-            // are written over.
+            // A superblock that is not whole is that of a checkpoint that was cut short, of which
+            // nothing is missed, unless the log that the other one needs is gone: then there was a
+            // newer checkpoint, and this one's pages are written over.
             Ok((superblock, damage)) => {
                 let is_newest =
                     damage.is_none() || log.start().is_some_and(|start| start <= superblock.log_start);

@@ -27,8 +27,8 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     if IS_SMALL { kind.leaf_rows(64) } else { kind }
 }
 
-/// How a tree batches and merges. A merge takes up to twice the rows of a leaf, so this bounds how long a flush works at a
-/// time; the rest follows the law of parameters.
+/// How a tree batches and merges. A merge takes up to twice the rows of a leaf, so this bounds how
+/// long a flush works at a time; the rest follows the law of parameters.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()

@@ -14,8 +14,8 @@ use crate::rows::TableEntry;
 /// Rows between two places.
 type Bounds = (Bound<Place>, Bound<Place>);
 
-/// How many rows of a table lie between two places: a page for each run, and one more where a run begins or ends to count
-/// within a leaf.
+/// How many rows of a table lie between two places: a page for each run, and one more where a run
+/// begins or ends to count within a leaf.
 pub(crate) fn count(
     pages: &impl PageRead,
     table: &TableEntry,

@@ -21,12 +21,13 @@ const BATCH_BYTES_MAX: usize = 512 << 20;
 /// Rows are kept longer than the retention asks by this share of it at most.
 const EXPIRY_SHARE: u64 = 16;
 
-/// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls
-/// behind.
+/// Rows that maintenance may write for each row that is flushed: more than it takes in the long
+/// run, so that it never falls behind.
 const MAINTENANCE_SHARE: u64 = 8;
 
-/// Moves what a sealed head has into the tree of a table: deletions first, which are about what the tree has, then the
-/// rows they leave of the head's own; then does maintenance. The entry of the table is made what it is afterwards.
+/// Moves what a sealed head has into the tree of a table: deletions first, which are about what the
+/// tree has, then the rows they leave of the head's own; then does maintenance. The entry of the
+/// table is made what it is afterwards.
 pub(crate) fn flush(
     pages: &impl PageStore,
     table: &mut TableEntry,
@@ -60,7 +61,8 @@ pub(crate) fn flush(
     Ok(())
 }
 
-/// The deletion of what the table does not keep any longer, and whether the tree has so much of it that it is due there.
+/// The deletion of what the table does not keep any longer, and whether the tree has so much of it
+/// that it is due there.
 fn expired<S: PageStore>(
     tree: &Body<S>,
     table: &TableEntry,
@@ -75,7 +77,8 @@ fn expired<S: PageStore>(
     let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
         return Ok(None);
     };
-    // A sixteenth of the time later: the leaves in which the time ends are not written at each flush.
+    // A sixteenth of the time later: the leaves in which the time ends are not written at each
+    // flush.
     let slack = table.retention.unwrap_or(0) / EXPIRY_SHARE;
     let due = expired.times.end().saturating_sub_unsigned(slack);
     let is_due = oldest(tree)?.is_some_and(|oldest| oldest <= due);
@@ -122,8 +125,8 @@ fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions)
     Ok(removed)
 }
 
-/// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not keep the others from the
-/// right edge.
+/// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not
+/// keep the others from the right edge.
 fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) -> Result<()> {
     let edge = right_edge(tree)?;
     let is_late = |(time, sequence): RowPlace| edge.is_some_and(|edge| Place { time, sequence } <= edge);

@@ -1,4 +1,5 @@
-//! Reading one row: a search in the runs of the heads, then in the runs of one leaf interval of the tree.
+//! Reading one row: a search in the runs of the heads, then in the runs of one leaf interval of the
+//! tree.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) enum FoundRow {
     InTree(Box<[Value]>),
 }
 
-/// The row of a time that arrived last, as of some pages and newer heads, the oldest first. O(log(rows)) in each run that has rows around that time.
+/// The row of a time that arrived last, as of some pages and newer heads, the oldest first.
+/// O(log(rows)) in each run that has rows around that time.
 pub(crate) fn find(
     pages: &PageVersion,
     heads: &[Arc<Head>],

@@ -1,10 +1,12 @@
 //! Salvage: the rows of a table, from those of its leaves that are whole.
 //!
-//! A leaf says to which table it belongs and where its rows lie, so it is of use whether the index of its run and the
-//! nodes above are whole or not. A row may stand in two leaves, one of which was pushed down: it is taken once.
+//! A leaf says to which table it belongs and where its rows lie, so it is of use whether the index
+//! of its run and the nodes above are whole or not. A row may stand in two leaves, one of which was
+//! pushed down: it is taken once.
 //!
-//! Where leaves are lost, what is left of older runs fills the gaps: of them those rows are taken for which no leaf is left.
-//! Rows deleted since the copy was written come back by that; without it all rows of the leaf would be gone.
+//! Where leaves are lost, what is left of older runs fills the gaps: of them those rows are taken
+//! for which no leaf is left. Rows deleted since the copy was written come back by that; without it
+//! all rows of the leaf would be gone.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -38,7 +40,8 @@ pub(crate) struct LeafRemains {
     leaves: Vec<LeafPlace>,
     /// Leaves as the indexes of runs have them, whether they are whole or not.
     indexed: Vec<LeafEntry>,
-    /// Whether the catalogue and all pages that rows were taken from are those of the last checkpoint.
+    /// Whether the catalogue and all pages that rows were taken from are those of the last
+    /// checkpoint.
     is_current: bool,
     /// Between which times leaves are missing.
     gaps: Vec<Gap>,
@@ -108,7 +111,8 @@ impl LeafRemains {
         }
     }
 
-    /// Copies the rows of the leaves into a new tree, in the order of time; returns the page that names it.
+    /// Copies the rows of the leaves into a new tree, in the order of time; returns the page that
+    /// names it.
     ///
     /// # Errors
     ///
@@ -128,7 +132,8 @@ impl LeafRemains {
         Ok(tree.meta())
     }
 
-    /// Copies the rows of all leaves, each row once; of outdated leaves those whose times lie in a gap.
+    /// Copies the rows of all leaves, each row once; of outdated leaves those whose times lie in a
+    /// gap.
     fn copy_leaves(
         &mut self,
         pages: &Remains,
@@ -167,7 +172,8 @@ impl LeafRemains {
         }
     }
 
-    /// Copies the row of a place, from one of the leaves that have it, and passes it in all of them.
+    /// Copies the row of a place, from one of the leaves that have it, and passes it in all of
+    /// them.
     fn copy_row(&mut self, next: Place, open: &mut [Open], copied: &mut Copied<'_>) -> Result<()> {
         let is_in_gap = self.gaps.iter().any(|gap| gap.contains(next.time));
         let mut source: Option<(usize, usize)> = None;
@@ -193,7 +199,8 @@ impl LeafRemains {
     /// Reads a leaf once more, all of it.
     fn open(&self, place: &LeafPlace, pages: &Remains) -> Result<Open> {
         let damaged = |reason: &str| pages.damaged(place.id, place.slot, reason.into());
-        // On a bad disk what was read once need not be read again; that is no failure of the new store.
+        // On a bad disk what was read once need not be read again; that is no failure of the new
+        // store.
         let page = pages.read(place.id, place.slot)?;
         let contradicts = |error: bedload_pages::Error| damaged(&error.to_string());
         let leaf = RunLeaf::open(place.id, page).map_err(contradicts)?;
@@ -249,7 +256,7 @@ impl LeafRemains {
         gaps
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         let missing = self
             .is_current

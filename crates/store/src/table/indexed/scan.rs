@@ -1,8 +1,8 @@
 //! The rows of a table between two places, from runs and heads.
 //!
-//! A scan takes the runs of one leaf interval after another, and the heads beside them. Where one of them has the next rows
-//! alone, they go out as slices of its columns; where several overlap, stretches of rows are found by search and copied
-//! column by column.
+//! A scan takes the runs of one leaf interval after another, and the heads beside them. Where one
+//! of them has the next rows alone, they go out as slices of its columns; where several overlap,
+//! stretches of rows are found by search and copied column by column.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -174,7 +174,8 @@ impl IndexedScan {
             if left > 0 && !is_listed {
                 *listed = (self.batches, set);
                 output.sets.push(piece.columns.clone());
-                // Until the batch is built all of the piece stays in memory, however few of its rows match.
+                // Until the batch is built all of the piece stays in memory, however few of its
+                // rows match.
                 bytes += piece
                     .matching
                     .as_ref()
@@ -306,7 +307,8 @@ impl IndexedScan {
         let place = |(time, sequence): RowPlace| Place { time, sequence };
         let (next, number) = self.frontier.first()?;
         let next = place(next);
-        // In reverse the fence is the first row of the interval, else the first behind it. Only heads reach beyond it.
+        // In reverse the fence is the first row of the interval, else the first behind it. Only
+        // heads reach beyond it.
         let is_within = |fence: Place| if reverse { next >= fence } else { next < fence };
         if !self.fence.is_none_or(is_within) {
             return None;

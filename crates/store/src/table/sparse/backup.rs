@@ -1,7 +1,7 @@
 //! The blocks of a table as of a view, copied into the files of another store.
 //!
-//! Of each block the copy has the layer 0 alone: its files are as short as they can be, and have holes where there are no
-//! rows, whatever the layers of the blocks that were copied.
+//! The copy has layer 0 of each block alone: its files are as short as they can be, and have holes
+//! where there are no rows, whatever the layers of the blocks that were copied.
 
 use super::block_map;
 use super::files::BlockFiles;
@@ -13,7 +13,8 @@ use crate::error::Result;
 use crate::rows::BlockRef;
 use crate::rows::TableEntry;
 
-/// Copies the blocks that the maps of a view name, durably. Those that only the log names are not among them.
+/// Copies the blocks that the maps of a view name, durably. Those that only the log names are not
+/// among them.
 pub(crate) fn copy_blocks(
     view: &SparseView,
     table: &TableEntry,

@@ -175,8 +175,8 @@ impl<'b> BlockView<'b> {
             .sum()
     }
 
-    /// The first slot from `from` on and before `to` that has a row, or has none, as `wanted` says; `to` if there is no
-    /// such.
+    /// The first slot from `from` on and before `to` that has a row, or has none, as `wanted` says;
+    /// `to` if there is no such.
     fn find(&self, from: usize, to: usize, wanted: bool) -> usize {
         let skipped = if wanted { 0 } else { u8::MAX };
         let mut slot = from;
@@ -192,13 +192,15 @@ impl<'b> BlockView<'b> {
         to
     }
 
-    /// The first stretch of slots with rows that begins at `from` or behind, and ends at `to` or before.
+    /// The first stretch of slots with rows that begins at `from` or behind, and ends at `to` or
+    /// before.
     pub(super) fn next_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
         let begin = self.find(from, to, true);
         (begin < to).then(|| begin..self.find(begin, to, false).min(to))
     }
 
-    /// The last stretch of slots with rows that ends at `to` or before, and begins at `from` or behind.
+    /// The last stretch of slots with rows that ends at `to` or before, and begins at `from` or
+    /// behind.
     pub(super) fn last_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
         let last = (from..to).rev().find(|&slot| self.has(slot))?;
         let begin = (from..last)
@@ -426,7 +428,7 @@ impl<'b> FromIterator<(BlockRows<'b>, Range<usize>)> for Runs<'b> {
 }
 
 impl<'b> Runs<'b> {
-    /// What some of the rows are in their blocks.
+    /// Returns where some of the rows are in their blocks.
     fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&BlockRows<'b>, Range<usize>)> {
         let mut begin = 0;
         self.0.iter().filter_map(move |(block, run)| {

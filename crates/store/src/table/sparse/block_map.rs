@@ -1,5 +1,5 @@
-//! The block map: which layer of each block of a file counts, and what is to be found there. One page for each file.
-//! Format: docs/format.md, "Block map".
+//! The block map: which layer of each block of a file counts, and what is to be found there. One
+//! page for each file. Format: docs/format.md, "Block map".
 
 use crate::codec::{Reader, Writer};
 use crate::rows::BlockRef;

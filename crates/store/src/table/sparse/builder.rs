@@ -12,13 +12,15 @@ use crate::codec::Writer;
 use crate::error::{Error, Result};
 use crate::rows::{ColumnPlace, TableSchema, Variable};
 
-/// A block that rows are put into and taken out of. It is made at the end of a buffer, where it stays.
+/// A block that rows are put into and taken out of. It is made at the end of a buffer, where it
+/// stays.
 #[derive(Debug)]
 pub(super) struct BlockBuilder<'t, 'b> {
     owner: Owner<'t>,
     block: i64,
     buffer: &'b mut Vec<u8>,
-    /// Where in the buffer the block begins. From there on it has everything but the text, in its place.
+    /// Where in the buffer the block begins. From there on it has everything but the text, in its
+    /// place.
     begin: usize,
     /// Where the text of each slot stands in `text`; column by column.
     cells: Vec<(u32, u32)>,
@@ -208,8 +210,8 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
         }
     }
 
-    /// Puts rows of a batch into their slots, in an empty block. `times` are those of all rows of the batch, on the
-    /// grid and ascending.
+    /// Puts rows of a batch into their slots, in an empty block. `times` are those of all rows of
+    /// the batch, on the grid and ascending.
     pub(super) fn put_cells(&mut self, cells: &Cells, times: &[i64], rows: Range<usize>) -> Result<()> {
         let (shape, grid) = (self.owner.shape, self.owner.grid);
         let slot_of = |row: usize| shape.place_of(grid.tick(times[row]).0).1;
@@ -278,7 +280,8 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
         Ok(())
     }
 
-    /// Takes the row out of a slot. What it held becomes zero, so that blocks of the same rows have the same bytes.
+    /// Takes the row out of a slot. Its bytes become zero, so that blocks of the same rows have the
+    /// same bytes.
     pub(super) fn clear(&mut self, slot: usize) {
         let shape = self.owner.shape;
         self.set_presence(slot, false);
@@ -293,8 +296,8 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
         }
     }
 
-    /// Makes the block whole, with its checksum, and as long as the units it takes. `end_sequence` is above everything
-    /// that it contains.
+    /// Makes the block whole, with its checksum, and as long as the units it takes. `end_sequence`
+    /// is above everything that it contains.
     pub(super) fn seal(self, end_sequence: u64) -> Sealed {
         let Owner {
             table,

@@ -28,7 +28,8 @@ pub struct Density {
     pub disk_bytes: u64,
     /// Bytes of the rows in blocks: times, and columns of fixed width.
     pub payload_bytes: u64,
-    /// Whether files can have holes here; without them, places in which no block stands take space, too.
+    /// Whether files can have holes here; without them, places in which no block stands take space,
+    /// too.
     pub has_holes: bool,
     /// Rows that were written over by a later row of the same time.
     pub replaced: u64,

@@ -1,9 +1,10 @@
 //! Making blocks at once, without the way through the head: for batches that fill them.
 //!
-//! The blocks of long batches are written before the log names them, and synced with the record that does (rule 2). Those of
-//! shorter ones stay in memory: the log has their rows, and the next flush writes them ([`unwritten`](super::unwritten)). Only blocks are taken all of whose rows the
-//! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the same time. Whether a
-//! block is still empty is asked once more under the commit lock.
+//! The blocks of long batches are written before the log names them, and synced with the record
+//! that does (rule 2). Those of shorter ones stay in memory: the log has their rows, and the next
+//! flush writes them ([`unwritten`](super::unwritten)). Only blocks are taken all of whose rows the
+//! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the
+//! same time. Whether a block is still empty is asked once more under the commit lock.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,11 +28,12 @@ use crate::rows::BlockRef;
 use crate::rows::TableEntry;
 use crate::wal::Pending;
 
-/// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
+/// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than
+/// writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
 
-/// Batches of fewer bytes stay in memory and in the log: one sync where the log was written before takes so much less than
-/// two in new space that writing twice is worth it.
+/// Batches of fewer bytes stay in memory and in the log: one sync where the log was written before
+/// takes so much less than two in new space that writing twice is worth it.
 const WRITTEN_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     5 << 10
 } else {
@@ -73,8 +75,9 @@ impl Target<'_> {
         self.sparse.owner(self.table.id, self.files.store())
     }
 
-    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. The times are the
-    /// batch's, on the grid; `latest` gives the newest state, `sequence` is a sequence number that is not given out yet.
+    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend.
+    /// The times are the batch's, on the grid; `latest` gives the newest state, `sequence` is a
+    /// sequence number that is not given out yet.
     pub(crate) fn write(
         &self,
         batch: &RecordBatch,
@@ -143,7 +146,8 @@ impl Target<'_> {
         let last = i64::try_from(shape.rows_per_block() - 1).expect("rows of a block are few");
         let first = shape.first_tick(block);
         let times = (grid.time(first), grid.time(first.wrapping_add(last)));
-        // At the ends of all numbers a block has fewer ticks than others; it is left to the other way.
+        // At the ends of all numbers a block has fewer ticks than others; it is left to the other
+        // way.
         if times.0 > times.1
             || newest_in_heads(heads, block, u64::MAX).is_some()
             || heads.iter().any(|head| head.has_rows(times.0..=times.1))
@@ -173,8 +177,8 @@ impl Target<'_> {
         BlockWriter::with_helper(self.files, owner, bytes)
     }
 
-    /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`; none if there was no
-    /// place for all of them, else what is to be synced.
+    /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`;
+    /// none if there was no place for all of them, else what is to be synced.
     fn write_parts(
         &self,
         mut writer: Option<BlockWriter<'_>>,
@@ -215,7 +219,8 @@ impl Target<'_> {
         unsynced.transpose().map(Some)
     }
 
-    /// Whether the blocks may be named: those that are not full are still empty. To be asked under the commit lock.
+    /// Whether the blocks may be named: those that are not full are still empty. To be asked under
+    /// the commit lock.
     pub(crate) fn still_holds(&self, direct: &Direct, latest: &Latest) -> Result<bool> {
         for &(block, _, is_full) in &direct.blocks {
             if !is_full && !self.is_empty(latest, block)? {
@@ -225,8 +230,8 @@ impl Target<'_> {
         Ok(true)
     }
 
-    /// Frees the places of blocks that are not named after all, and waits for what was begun with them: that a sync
-    /// failed is told once, and may be about what others have written.
+    /// Frees the places of blocks that are not named after all, and waits for what was begun with
+    /// them: that a sync failed is told once, and may be about what others have written.
     pub(crate) fn give_up(&self, direct: &Direct) -> Result<()> {
         self.free(&direct.blocks);
         direct
@@ -263,8 +268,8 @@ impl Target<'_> {
 }
 
 impl Direct {
-    /// What is to be durable with the record that names the blocks; none if they are in memory, and the log is to have the
-    /// rows.
+    /// Returns the writes to make durable with the record that names the blocks; none if they are
+    /// in memory, and the log is to have the rows.
     pub(crate) fn unsynced(&self) -> Option<Arc<Unsynced>> {
         self.unsynced.clone()
     }

@@ -1,4 +1,5 @@
-//! The files of sparse tables: names, handles, reading blocks. Format: docs/format.md, "Sparse tables".
+//! The files of sparse tables: names, handles, reading blocks. Format: docs/format.md, "Sparse
+//! tables".
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -43,12 +44,13 @@ pub(crate) struct BlockFiles {
     places: Mutex<Places>,
     open: Mutex<OpenFiles>,
     pub(super) unwritten: Unwritten,
-    /// Held while a file is created and its name made durable: who finds the file there may rely on the name. Taken
-    /// before all others.
+    /// Held while a file is created and its name made durable: who finds the file there may rely on
+    /// the name. Taken before all others.
     creating: Mutex<()>,
     /// Whether the file system has holes, once somebody wanted to know.
     pub(super) has_holes: OnceLock<bool>,
-    /// Whether other processes may read blocks that no map of this one names: where data stands, nothing is written.
+    /// Whether other processes may read blocks that no map of this one names: where data stands,
+    /// nothing is written.
     is_shielded: AtomicBool,
     /// The checkpoint that the store was opened at.
     opened: u64,
@@ -101,7 +103,8 @@ impl BlockFiles {
         }
     }
 
-    /// The files of a damaged store; if its name is lost, it is that of the first block that is whole.
+    /// The files of a damaged store; if its name is lost, it is that of the first block that is
+    /// whole.
     pub(crate) fn of_damaged(disk: Arc<dyn Disk>, dir: &Path, store_id: Option<[u8; 16]>) -> Self {
         let cache = Arc::new(Cache::new(0, 0));
         let mut files = Self::new(disk, dir, store_id.unwrap_or_default(), cache, 0);
@@ -220,7 +223,8 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// Takes a place for a block, of which the newest map names `current`, within the flush under way.
+    /// Takes a place for a block, of which the newest map names `current`, within the flush under
+    /// way.
     pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
         let mut places = self.places.lock();
         let layer = loop {
@@ -239,7 +243,8 @@ impl BlockFiles {
         Ok(layer)
     }
 
-    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of checkpoint `number` names.
+    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of
+    /// checkpoint `number` names.
     pub(super) fn allocate_now(
         &self,
         owner: Owner<'_>,
@@ -261,14 +266,14 @@ impl BlockFiles {
         }
     }
 
-    /// Shields what stands in the files from being written over, until no other process holds a version from before the
-    /// store was opened: which blocks those name is not known.
+    /// Shields what stands in the files from being written over, until no other process holds a
+    /// version from before the store was opened: which blocks those name is not known.
     pub(crate) fn shield(&self) {
         self.is_shielded.store(true, Ordering::Release);
     }
 
-    /// Whether a place that no map of this process names may be written to. On a file system without holes all places up to
-    /// the end of a shielded file hold data.
+    /// Whether a place that no map of this process names may be written to. On a file system
+    /// without holes all places up to the end of a shielded file hold data.
     fn may_write(&self, owner: Owner<'_>, block: i64, layer: u8) -> bool {
         if !self.is_shielded.load(Ordering::Acquire) {
             return true;
@@ -292,8 +297,9 @@ impl BlockFiles {
         self.places.lock().free((table, block), layer);
     }
 
-    /// Whether these blocks of a table are whole; if they are, they are written once more, to be synced with what the
-    /// flush under way writes. A block that the table cannot have is left to others.
+    /// Whether these blocks of a table are whole; if they are, they are written once more, to be
+    /// synced with what the flush under way writes. A block that the table cannot have is left to
+    /// others.
     pub(crate) fn renew(
         &self,
         (table, sparse): (&TableEntry, &SparseEntry),
@@ -317,8 +323,9 @@ impl BlockFiles {
         Ok(true)
     }
 
-    /// Whether these blocks of a table are whole, in a process that reads what another one writes; if they are, their files
-    /// are to be synced ([`sync_read`](Self::sync_read)). A block that the table cannot have is left to others.
+    /// Whether these blocks of a table are whole, in a process that reads what another one writes;
+    /// if they are, their files are to be synced ([`sync_read`](Self::sync_read)). A block that the
+    /// table cannot have is left to others.
     pub(crate) fn are_whole(
         &self,
         (table, sparse): (&TableEntry, &SparseEntry),
@@ -341,7 +348,8 @@ impl BlockFiles {
         Ok(true)
     }
 
-    /// Makes the blocks durable that were found to be whole; on an error those that are left are synced the next time.
+    /// Makes the blocks durable that were found to be whole; on an error those that are left are
+    /// synced the next time.
     pub(crate) fn sync_read(&self) -> Result<()> {
         let mut files = std::mem::take(&mut self.open.lock().written);
         while let Some(file) = files.last() {
@@ -365,7 +373,8 @@ impl BlockFiles {
         self.open.lock().written.append(&mut files);
     }
 
-    /// Gives up a block that the map named, within the flush under way; whether the block `goes_on` elsewhere.
+    /// Gives up a block that the map named, within the flush under way; whether the block `goes_on`
+    /// elsewhere.
     pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef, goes_on: bool) {
         let place = Place::of(owner, block, named, goes_on);
         self.places.lock().replace(place, named.born);
@@ -405,8 +414,9 @@ impl BlockFiles {
         self.unwritten.settle();
     }
 
-    /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
-    /// `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
+    /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and
+    /// before `dead` is held, `is_live(table, file)` whether the newest checkpoint has a file. A
+    /// failure costs space alone.
     pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
         if self.is_shielded.load(Ordering::Acquire) && !is_held(0, self.opened) {
             self.is_shielded.store(false, Ordering::Release);
@@ -474,8 +484,8 @@ impl BlockFiles {
         self.unwritten.forget(table);
     }
 
-    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has. Nobody may read or
-    /// write yet.
+    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has.
+    /// Nobody may read or write yet.
     pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
         for (table, dir) in self.list_tables()? {
             for (file, path) in self.list_files(&dir)? {
@@ -635,7 +645,8 @@ impl BlockFiles {
         file.file.len().ok()
     }
 
-    /// How many calls have read blocks, and how many blocks were written, since the store was opened.
+    /// How many calls have read blocks, and how many blocks were written, since the store was
+    /// opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (
             self.reads.load(Ordering::Relaxed),

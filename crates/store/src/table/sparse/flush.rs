@@ -1,5 +1,5 @@
-//! Flushing a generation into blocks: each block that changes is written once, to a free place, in order of files and
-//! blocks, neighbours in one call.
+//! Flushing a generation into blocks: each block that changes is written once, to a free place, in
+//! order of files and blocks, neighbours in one call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -114,8 +114,8 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
     rows.iter().map(row).collect()
 }
 
-/// The deletion of the files all of whose rows are older than the table keeps them. The newest row is as new as the last
-/// file begins, at least.
+/// The deletion of the files all of whose rows are older than the table keeps them. The newest row
+/// is as new as the last file begins, at least.
 fn expired_files(table: &TableEntry, sparse: &SparseEntry, rows: &[NewRow<'_>]) -> Result<Option<Deletion>> {
     let (shape, grid) = (&sparse.shape, sparse.grid);
     let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
@@ -249,8 +249,8 @@ impl TableFlush<'_> {
         Ok(())
     }
 
-    /// Lets the disk begin with blocks of a file that are likely to be read, one after another. What is wrong with the file is
-    /// said by who reads it, if anybody has to.
+    /// Lets the disk begin with blocks of a file that are likely to be read, one after another.
+    /// Errors of the file are reported by the read that needs it, if any does.
     fn read_ahead(&self, file: i64, blocks: &[(i64, BlockRef)]) {
         let (owner, files) = (self.owner, self.flush.files);
         let mut missing = blocks
@@ -416,7 +416,7 @@ impl TableFlush<'_> {
 }
 
 impl Sealed {
-    /// What a map says of the block once it stands in a layer.
+    /// Returns the block's entry in the map once it stands in a layer.
     pub(super) fn named(&self, layer: u8, born: u64) -> BlockRef {
         BlockRef {
             crc: self.crc,
@@ -458,7 +458,8 @@ fn new_page(pages: &WorkingPages, map: &[u8]) -> Result<PageId> {
     }
 }
 
-/// Gives up all files of a table that is dropped, and its block maps; `blocks` are those that no map names yet.
+/// Gives up all files of a table that is dropped, and its block maps; `blocks` are those that no
+/// map names yet.
 pub(crate) fn drop_files(
     flush: &SparseFlush<'_>,
     table: &TableEntry,
@@ -466,7 +467,8 @@ pub(crate) fn drop_files(
     blocks: impl Iterator<Item = i64>,
 ) {
     let owner = sparse.owner(table.id, flush.files.store());
-    // Those of a damaged table stay until the store is opened again: what no table has is removed then.
+    // Those of a damaged table stay until the store is opened again: what no table has is removed
+    // then.
     let known = sparse
         .files()
         .map(|files| BTreeMap::clone(files))

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// The times that the rows of a sparse table may have: one every `interval`, in ticks of the time column's unit.
+/// The times that the rows of a sparse table may have: one every `interval`, in ticks of the time
+/// column's unit.
 ///
 /// ```
 /// use bedload::Grid;
@@ -69,7 +70,8 @@ impl Grid {
         self.offset
     }
 
-    /// The number of the last time of the grid that is not after `time`, and whether it is that time.
+    /// The number of the last time of the grid that is not after `time`, and whether it is that
+    /// time.
     pub(crate) fn tick(&self, time: i64) -> (i64, bool) {
         match time.checked_sub(self.offset) {
             Some(since) if self.interval == 1 => (since, true),
@@ -77,7 +79,8 @@ impl Grid {
                 since.div_euclid(self.interval),
                 since.rem_euclid(self.interval) == 0,
             ),
-            // The offset is less than the interval, so only the first interval of all reaches below the numbers.
+            // The offset is less than the interval, so only the first interval of all reaches below
+            // the numbers.
             None => {
                 let tick = (i128::from(time) - i128::from(self.offset)).div_euclid(self.interval.into());
                 let tick = i64::try_from(tick).unwrap_or(i64::MIN);
@@ -86,7 +89,8 @@ impl Grid {
         }
     }
 
-    /// The time of a tick that a row has. Of others that no time can stand for, what remains of it.
+    /// Returns the time of a tick that a row has; of other ticks, which may have no time, the
+    /// wrapped result.
     pub(crate) fn time(&self, tick: i64) -> i64 {
         tick.wrapping_mul(self.interval).wrapping_add(self.offset)
     }

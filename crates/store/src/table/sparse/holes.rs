@@ -1,5 +1,5 @@
-//! Whether the file system has holes. Without them everything is right, and the files of a sparse table are as long as
-//! their last block of the highest layer says.
+//! Whether the file system has holes. Without them everything is right, and the files of a sparse
+//! table are as long as their last block of the highest layer says.
 
 use std::io;
 use std::path::Path;

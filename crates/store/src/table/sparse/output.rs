@@ -11,7 +11,7 @@ pub(super) struct Output<'s> {
     wanted: usize,
     /// The place of the last row looked at.
     pub(super) last: Option<Place>,
-    /// What is deleted around it.
+    /// The stretch of deleted rows around it.
     stretch: Option<Stretch>,
 }
 
@@ -51,8 +51,8 @@ impl<'s> Output<'s> {
         self.builder.approach(source, rows);
     }
 
-    /// Takes rows of a source, without those that were deleted, until the batch has as many as are wanted; returns
-    /// the number of the first row that was not looked at.
+    /// Takes rows of a source, without those that were deleted, until the batch has as many as are
+    /// wanted; returns the number of the first row that was not looked at.
     pub(super) fn take(
         &mut self,
         source: &impl RowSource,

@@ -1,17 +1,18 @@
-//! Which places of blocks are in use, which wait for a view to be dropped, and which are kept for the next writing.
-//! Nothing of this is on disk: what the newest map and the log name is in use, and everything else is free.
+//! Which places of blocks are in use, which wait for a view to be dropped, and which are kept for
+//! the next writing. Nothing of this is on disk: what the newest map and the log name is in use,
+//! and everything else is free.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::block::Owner;
 use crate::rows::BlockRef;
 
-/// Layers that are given out outside of flushes: what is written there takes space until the next flush, which needs a
-/// layer, too.
+/// Layers that are given out outside of flushes: what is written there takes space until the next
+/// flush, which needs a layer, too.
 const DIRECT_LAYERS: u8 = 8;
 
-/// Space that places which nobody needs may keep, all together: writing a block where one stood before costs less than
-/// giving the space back and taking other space.
+/// Space that places which nobody needs may keep, all together: writing a block where one stood
+/// before costs less than giving the space back and taking other space.
 const KEPT_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     4 << 10
 } else {
@@ -133,8 +134,8 @@ impl Kept {
         Some(place.layer)
     }
 
-    /// Takes the oldest places if all together have more than `limit` bytes, until they have half as many: many at once,
-    /// so that neighbours are among them.
+    /// Takes the oldest places if all together have more than `limit` bytes, until they have half
+    /// as many: many at once, so that neighbours are among them.
     fn take_excess(&mut self, limit: u64) -> Vec<Place> {
         let mut excess: Vec<(u64, Place)> = Vec::new();
         if self.bytes > limit {
@@ -205,7 +206,8 @@ impl Places {
         }
     }
 
-    /// A layer for a block, of which the newest map names `current`, within the flush under way; none if all are in use.
+    /// A layer for a block, of which the newest map names `current`, within the flush under way;
+    /// none if all are in use.
     pub(super) fn allocate(&mut self, name: BlockName, current: Option<u8>) -> Option<u8> {
         let layer = self.take_free(name, current)?;
         self.pending.allocated.insert((name, layer));
@@ -229,7 +231,8 @@ impl Places {
         Some(layer)
     }
 
-    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of checkpoint `number` names.
+    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of
+    /// checkpoint `number` names.
     pub(super) fn allocate_now(&mut self, name: BlockName, current: Option<u8>, number: u64) -> Allocated {
         if number < self.settled {
             return Allocated::Stale;
@@ -260,7 +263,8 @@ impl Places {
     /// Gives up a block that the map named from checkpoint `born` on, within the flush under way.
     pub(super) fn replace(&mut self, place: Place, born: u64) {
         let name = (place.name(), place.layer);
-        // Until the flush is published the last checkpoint needs it; behind that, perhaps a snapshot.
+        // Until the flush is published the last checkpoint needs it; behind that, perhaps a
+        // snapshot.
         let is_new = self.busy.entry(place.name()).or_default().insert(place.layer);
         if self.pending.allocated.remove(&name) || is_new {
             self.pending.discarded.push(name);
@@ -315,9 +319,9 @@ impl Places {
         self.settled = checkpoint;
     }
 
-    /// Takes what no view needs out of waiting: the places, which stay in use until they are [freed](Self::free). Files
-    /// that no view needs, and in which nobody is writing, are given to `remove`, which says whether it could remove
-    /// them; the places in those are free.
+    /// Takes what no view needs out of waiting: the places, which stay in use until they are
+    /// [freed](Self::free). Files that no view needs, and in which nobody is writing, are given to
+    /// `remove`, which says whether it could remove them; the places in those are free.
     pub(super) fn take_released(
         &mut self,
         is_held: impl Fn(u64, u64) -> bool,
@@ -352,7 +356,8 @@ impl Places {
                 continue;
             }
             let mut busy = self.busy.range((table, first)..=(table, last));
-            // Somebody may be writing a block of the file at this moment (rule 1); the removal then waits.
+            // Somebody may be writing a block of the file at this moment (rule 1); the removal then
+            // waits.
             let is_unused = busy.all(|(name, &set)| freed.get(name).is_some_and(|free| *free == set));
             if is_unused && remove(table, file) {
                 removed.insert((table, file));
@@ -371,8 +376,8 @@ impl Places {
         left
     }
 
-    /// Frees released places and keeps their space, as far as there is room; returns those whose space is to be given
-    /// back, which stay in use until they are freed.
+    /// Frees released places and keeps their space, as far as there is room; returns those whose
+    /// space is to be given back, which stay in use until they are freed.
     pub(super) fn keep(&mut self, released: Vec<Place>) -> Vec<Place> {
         let mut given_back = Vec::new();
         for place in released {
@@ -387,7 +392,8 @@ impl Places {
         given_back
     }
 
-    /// Takes places that are kept and have more than so many bytes together, the oldest ones, into use.
+    /// Takes places that are kept and have more than so many bytes together, the oldest ones, into
+    /// use.
     pub(super) fn take_kept(&mut self, limit: u64) -> Vec<Place> {
         let taken = self.kept.take_excess(limit);
         for place in &taken {

@@ -1,7 +1,7 @@
 //! The intact parts of a sparse table in a damaged store.
 //!
-//! Every block says which it is, and whether it is whole. Where the block map of a file is lost, or the block that it
-//! names is not whole, the newest of the layers that are counts instead.
+//! Every block says which it is, and whether it is whole. Where the block map of a file is lost, or
+//! the block that it names is not whole, the newest of the layers that are counts instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +66,8 @@ impl BlockRemains {
         }
     }
 
-    /// Gives the rows of every block that is whole to `put`. Files without a map are looked through if anything else
-    /// is damaged: with a store that is whole they belong to no checkpoint.
+    /// Gives the rows of every block that is whole to `put`. Files without a map are looked through
+    /// if anything else is damaged: with a store that is whole they belong to no checkpoint.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl BlockRemains {
         other
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         let missing = self
             .is_current

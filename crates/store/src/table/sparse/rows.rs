@@ -1,7 +1,8 @@
 //! The rows of a sparse table between two places, batch by batch.
 //!
-//! Each batch is made by itself: blocks and heads are asked for what lies behind the last row given. So a scan holds nothing
-//! between two batches but its snapshot, a position, and blocks that were read together with those before.
+//! Each batch is made by itself: blocks and heads are asked for what lies behind the last row
+//! given. So a scan holds nothing between two batches but its snapshot, a position, and blocks that
+//! were read together with those before.
 
 use std::ops::Bound;
 
@@ -148,8 +149,8 @@ impl SparseScan {
         Ok(Some(batch))
     }
 
-    /// Goes on behind a row that was given. Fails if that leads back: a block whose rows are out of order would be read for
-    /// ever.
+    /// Goes on behind a row that was given. Fails if that leads back: a block whose rows are out of
+    /// order would be read for ever.
     fn pass(&mut self, (time, _): Place) -> Result<()> {
         // There is one row of each time: nothing of this one is left.
         let place = (time, if self.reverse { 0 } else { u64::MAX });

@@ -23,7 +23,8 @@ use crate::rows::{Deletions, Head, Place};
 const READ_BYTES: usize = 2 << 20;
 /// Scans of at most so many blocks read them one by one into the cache, as point reads do.
 const SHORT_BLOCKS: u64 = 4;
-/// Blocks that are looked up before the first of them is copied: what the copying waits for is asked for meanwhile.
+/// Blocks that are looked up before the first of them is copied: what the copying waits for is
+/// asked for meanwhile.
 const TOGETHER: usize = 16;
 
 /// A scan between two ticks.
@@ -41,7 +42,8 @@ pub(crate) struct BlockScan<'s> {
     ahead: &'s mut BlocksAhead,
 }
 
-/// Blocks that were read together, in the order of the scan. Those of one scan: they count in its view alone.
+/// Blocks that were read together, in the order of the scan. Those of one scan: they count in its
+/// view alone.
 #[derive(Debug, Default)]
 pub(crate) struct BlocksAhead(VecDeque<(i64, BlockBytes)>);
 
@@ -88,8 +90,8 @@ impl<'s> BlockScan<'s> {
         })
     }
 
-    /// Gives rows to the output until it is full or nothing is left; `heads` has the rows of the heads in the range of
-    /// the scan.
+    /// Gives rows to the output until it is full or nothing is left; `heads` has the rows of the
+    /// heads in the range of the scan.
     pub(crate) fn fill(&mut self, heads: &mut HeadRows, output: &mut Output<'_>) -> Result<()> {
         let shape = self.owner.shape;
         // Each row is asked after deletions, and text may end a batch at any block.
@@ -143,8 +145,8 @@ impl<'s> BlockScan<'s> {
         next.filter(|next| (*next <= end) != self.reverse || *next == end)
     }
 
-    /// Gives the rows of some blocks before `of_heads`, in which heads have rows, too; returns the last block it looked at,
-    /// none if there is none before that.
+    /// Gives the rows of some blocks before `of_heads`, in which heads have rows, too; returns the
+    /// last block it looked at, none if there is none before that.
     fn take_together(
         &mut self,
         begin: i64,
@@ -299,7 +301,8 @@ impl<'s> BlockScan<'s> {
         }
     }
 
-    /// The first block from `begin` on in the direction of the scan that is there, up to `end`, and what counts of it.
+    /// The first block from `begin` on in the direction of the scan that is there, up to `end`, and
+    /// what counts of it.
     fn next_found(&mut self, begin: i64, end: i64) -> Result<Option<(i64, Found)>> {
         if self.heads.is_empty()
             && let Some((file, map)) = &self.map
@@ -504,8 +507,8 @@ impl<'s> BlockScan<'s> {
         Ok(part(block))
     }
 
-    /// The block and those that stand behind it in the direction of the scan, as far as one call can read them all
-    /// and the scan will want them.
+    /// The block and those that stand behind it in the direction of the scan, as far as one call
+    /// can read them all and the scan will want them.
     fn run(&mut self, block: i64, named: &BlockRef) -> Result<Vec<(i64, BlockRef)>> {
         let shape = self.owner.shape;
         let mut run = vec![(block, *named)];
@@ -536,7 +539,8 @@ impl<'s> BlockScan<'s> {
     }
 }
 
-/// Gives those rows of a block that are numbered within a range; returns the number of the first that was not looked at.
+/// Gives those rows of a block that are numbered within a range; returns the number of the first
+/// that was not looked at.
 fn take_rows(
     rows: &BlockRows<'_>,
     range: Range<usize>,

@@ -1,4 +1,5 @@
-//! The shape of a table's blocks: their rows, and where each column begins. Format: docs/format.md, "Block".
+//! The shape of a table's blocks: their rows, and where each column begins. Format: docs/format.md,
+//! "Block".
 
 use std::path::Path;
 
@@ -11,13 +12,15 @@ use crate::rows::{ColumnPlace, TableSchema};
 
 /// Blocks take whole units of the disk; under test the least there is.
 const UNIT_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
-/// What a block is to be as long as, so that reading one row costs little and reading many does not cost a call each.
+/// The length that blocks should have, so that reading one row costs little and reading many does
+/// not cost a call each.
 const TARGET_BYTES: usize = 4 * UNIT_BYTES;
 /// Bytes of text that a row may have.
 const TEXT_BYTES_MAX: usize = if cfg!(any(test, fuzzing)) { 256 } else { 64 << 10 };
 /// Bytes of text that a value is assumed to have when the number of rows is chosen.
 const TEXT_BYTES_GUESS: usize = 24;
-/// What the places of one layer of a file may take together, so that all layers are within what file systems allow.
+/// The most bytes that one layer of a file may take, so that all layers are within what file
+/// systems allow.
 const LAYER_BYTES_MAX: u64 = if cfg!(any(test, fuzzing)) {
     16 << 10
 } else {
@@ -47,7 +50,8 @@ pub(crate) struct Shape {
     pub(super) unit_bytes: usize,
     /// Where the bitmap of each bit of the rows' flags begins.
     pub(super) bits: Vec<usize>,
-    /// Where each fixed column begins, and how wide it is; by its number in the layout of rows. Flags have none.
+    /// Where each fixed column begins, and how wide it is; by its number in the layout of rows.
+    /// Flags have none.
     pub(super) fixed: Vec<Option<(usize, usize)>>,
     /// Where the ends of the values of each variable column begin.
     pub(super) ends: Vec<usize>,
@@ -189,7 +193,8 @@ impl Shape {
         )
     }
 
-    /// The tick of the first slot of a block. It may lie below all numbers, and is then what remains of it.
+    /// The tick of the first slot of a block. It may lie below all numbers, and is then what
+    /// remains of it.
     pub(super) fn first_tick(&self, block: i64) -> i64 {
         block.wrapping_mul(i64::try_from(self.rows).expect("at most ROWS_MAX"))
     }

@@ -50,7 +50,8 @@ pub(crate) struct SparseRecord {
     replaced: u64,
 }
 
-/// The tree of a sparse table has an entry for each file: its number, and the page of its block map.
+/// The tree of a sparse table has an entry for each file: its number, and the page of its block
+/// map.
 pub(super) type FileTree<S> = BPlusTree<I64Order, Columns, S>;
 
 /// The columns of that tree.
@@ -132,8 +133,8 @@ impl SparseEntry {
         }
     }
 
-    /// Reads which files there are from the tree at `root`. Damage there is the table's alone, and told by whoever wants
-    /// its files.
+    /// Reads which files there are from the tree at `root`. Damage there is the table's alone, and
+    /// told by whoever wants its files.
     pub(crate) fn load_files(&mut self, pages: &impl PageRead, root: PageId, file: &Path) -> Result<()> {
         self.files = match read_files(pages, root, file) {
             Ok(files) => Files::Known(Arc::new(files)),

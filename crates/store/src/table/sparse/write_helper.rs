@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use super::block_file::BlockFile;
 use crate::error::{Error, Result};
 
-/// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
-/// has something to do soon.
+/// Bytes written in one call to the disk: few enough that they are still in the processor's caches,
+/// and that the disk has something to do soon.
 pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
     4 << 10
 } else {
@@ -17,8 +17,8 @@ pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
 
-/// A thread that writes while the next blocks are made, and syncs while the log is. Threads that nobody uses wait for
-/// the next writer.
+/// A thread that writes while the next blocks are made, and syncs while the log is. Threads that
+/// nobody uses wait for the next writer.
 #[derive(Debug)]
 pub(super) struct Helper {
     /// None once the thread is to end.
@@ -51,7 +51,8 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
+    /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to
+    /// the sync.
     pub(super) fn perform(&self) -> Result<()> {
         let bytes = &self.bytes[self.padding..];
         if self.past_cache {
@@ -140,8 +141,8 @@ impl Helper {
         synced
     }
 
-    /// Asks to be told once everything is written that was handed over, if there is such: to wake somebody for each write
-    /// delays the next one.
+    /// Asks to be told once everything is written that was handed over, if there is such: to wake
+    /// somebody for each write delays the next one.
     pub(super) fn report(&self) -> Option<Receiver<()>> {
         (self.waiting > 0).then(|| {
             let (done, written) = channel();

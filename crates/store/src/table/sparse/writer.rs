@@ -15,8 +15,9 @@ use crate::wal::Pending;
 
 /// Bytes of a write past the system's cache.
 const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
-/// From so many bytes on they go there, as memory of the system's cache takes longer to be found than the disk does. Of eight writes
-/// and more, little is that the disk waits for the first and that nothing is made while it does the last.
+/// From so many bytes on they go there, as memory of the system's cache takes longer to be found
+/// than the disk does. With eight writes and more, little is that the disk waits for the first and
+/// that nothing is made while it does the last.
 const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     12 << 10
 } else {
@@ -85,8 +86,8 @@ impl<'f> BlockWriter<'f> {
         }
     }
 
-    /// As [`new`](Self::new), with a thread that syncs what is written, and that writes while the caller makes the next
-    /// blocks, if there are `bytes` enough.
+    /// As [`new`](Self::new), with a thread that syncs what is written, and that writes while the
+    /// caller makes the next blocks, if there are `bytes` enough.
     pub(super) fn with_helper(files: &'f BlockFiles, owner: Owner<'f>, bytes: usize) -> Self {
         let mut writer = Self::new(files, owner);
         if bytes >= SYNC_HELPER_BYTES_MIN {
@@ -104,14 +105,15 @@ impl<'f> BlockWriter<'f> {
         writer
     }
 
-    /// Says how many bytes are about to be written. What waits is written before.
+    /// Says how many bytes are about to be written. Pending bytes are written before.
     pub(super) fn expect(&mut self, bytes: usize) -> Result<()> {
         self.write_out()?;
         self.past_cache = bytes >= PAST_CACHE_BYTES_MIN;
         Ok(())
     }
 
-    /// Writes a block to its place in a layer, which was taken for it; it may wait for the next ones.
+    /// Writes a block to its place in a layer, which was taken for it; it may wait for the next
+    /// ones.
     pub(super) fn write(&mut self, block: i64, layer: u8, bytes: &[u8]) -> Result<()> {
         self.place(block, layer)?.extend_from_slice(bytes);
         Ok(())
@@ -140,7 +142,8 @@ impl<'f> BlockWriter<'f> {
         }
         self.files.count_write();
         if self.bytes.is_empty() && self.past_cache {
-            // With room for all that goes there it stays where it is; blocks of much text may not, and go through the cache.
+            // With room for all that goes there it stays where it is; blocks of much text may not,
+            // and go through the cache.
             self.bytes
                 .reserve(DIRECT_ALIGNMENT + PAST_CACHE_WRITE_BYTES + shape.block_bytes());
             self.padding = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
@@ -190,7 +193,8 @@ impl<'f> BlockWriter<'f> {
         Ok(std::mem::take(&mut self.written))
     }
 
-    /// Writes what waits, and begins to sync it if there is somebody to do it and `now` is the time.
+    /// Writes what waits, and begins to sync it if there is somebody to do it and `now` is the
+    /// time.
     pub(super) fn finish_syncing(mut self, now: bool) -> Result<Unsynced> {
         self.write_out()?;
         let files = std::mem::take(&mut self.written);
@@ -211,8 +215,8 @@ impl Drop for BlockWriter<'_> {
     fn drop(&mut self) {
         self.files.keep_buffer(std::mem::take(&mut self.bytes));
         if let Some(mut helper) = self.helper.take() {
-            // Nothing is written any more once the writer is gone, so that the places of blocks that are given up can be
-            // given to others. If something failed, whoever gave up knows.
+            // Nothing is written any more once the writer is gone, so that the places of blocks
+            // that are given up can be given to others. If something failed, whoever gave up knows.
             let report = helper.report();
             let _ = helper.finish(report, |buffer| self.files.keep_buffer(buffer));
             self.files.keep_helper(helper);

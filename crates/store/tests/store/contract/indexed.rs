@@ -1,5 +1,5 @@
-//! Tables under an index: rows at all times that there are, several at one, in the order of their arrival; what was
-//! appended since a mark can be taken back.
+//! Tables under an index: rows at all times that there are, several at one, in the order of their
+//! arrival; what was appended since a mark can be taken back.
 
 use proptest::prelude::*;
 

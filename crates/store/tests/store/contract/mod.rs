@@ -1,5 +1,6 @@
-//! The contract of tables: random operations against a map, with heads and pages so small that everything happens all the
-//! time. The core is the same for every layout; what a layout does in its own way stands in its own file.
+//! The contract of tables: random operations against a map, with heads and pages so small that
+//! everything happens all the time. The core is the same for every layout; what a layout does in
+//! its own way stands in its own file.
 
 mod indexed;
 mod sparse;
@@ -73,7 +74,7 @@ enum Op {
     Own(Own),
 }
 
-/// What one layout has and another has not.
+/// The features of a layout.
 #[derive(Debug, Clone)]
 enum Own {
     Mark,
@@ -239,7 +240,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Compares ranges of the table, both ways and with a limit, single rows, and every snapshot, with the model.
+    /// Compares ranges of the table, both ways and with a limit, single rows, and every snapshot,
+    /// with the model.
     fn check(&self, times: RangeInclusive<i64>, limit: u32) -> Result<(), TestCaseError> {
         let expected = self.between(&times);
         let scan = || self.table().range(times.clone()).expect("a table");
@@ -378,9 +380,9 @@ fn row_of(row: &bedload::Row) -> TestRow {
     }
 }
 
-/// What a layout answers in its own way.
+/// The answers in which layouts differ.
 impl Subject {
-    /// What tells rows of one time apart.
+    /// The column that tells rows of one time apart.
     fn order(&self, sequence: u64) -> u64 {
         match self.setting {
             Setting::Indexed => sequence,

@@ -1,4 +1,5 @@
-//! Tables of the sparse layout: one row a tick, the last write wins, times on the grid, nothing is taken back.
+//! Tables of the sparse layout: one row a tick, the last write wins, times on the grid, nothing is
+//! taken back.
 
 use bedload::Snap;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What one operation costs, however large the table is.
+//! Counts the cost of one operation, however large the table is.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ fn since(store: &Store, before: Metrics) -> (u64, u64, u64) {
     )
 }
 
-/// A table over so many seconds, with a stretch of rows every now and then: its files, and so the pages of their
-/// maps, are those of a table with as many rows.
+/// A table over so many seconds, with a stretch of rows every now and then: its files, and so the
+/// pages of their maps, are those of a table with as many rows.
 fn fill(path: &std::path::Path, seconds: i64) -> i64 {
     const STRETCH: i64 = 100;
     let (store, table) = open(path);
@@ -82,7 +82,8 @@ fn an_operation_touches_one_block_and_one_page_of_metadata_in_tables_of_any_size
             assert!(table.get(-time - 1).expect("reads").is_none());
             assert_eq!(since(&store, before).1, 0);
 
-            // A new row, one written over, one that goes: each is one block written, once it is flushed.
+            // A new row, one written over, one that goes: each is one block written, once it is
+            // flushed.
             for change in 0..3 {
                 match change {
                     0 => drop(
@@ -249,7 +250,7 @@ fn blocks_left_empty_give_their_space_back() {
             .disk_bytes
     };
     let full = bytes(&store);
-    // What is deleted is still there for whoever looks at it from before.
+    // Deleted rows are still there for older snapshots.
     let snapshot = store.snapshot();
     table.delete_range(0..400_000).expect("deletes");
     let before = store.metrics();

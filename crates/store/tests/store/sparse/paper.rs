@@ -1,5 +1,5 @@
-//! The paper's row: eight columns of 32 bytes, each of which follows from time and column, so that it proves itself.
-//! And rows that are wider than a block is meant to be.
+//! The paper's row: eight columns of 32 bytes, each of which follows from time and column, so that
+//! it proves itself. And rows that are wider than a block is meant to be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -171,7 +171,8 @@ fn a_batch_of_a_scan_has_as_many_bytes_whatever_the_width_of_its_rows() {
     }
 }
 
-/// 4 MiB of blocks and more go past the system's cache; here they follow a batch that went through it, into the same file.
+/// 4 MiB of blocks and more go past the system's cache; here they follow a batch that went through
+/// it, into the same file.
 #[test]
 fn a_very_long_batch_is_read_back_beside_a_short_one() {
     const WIDTHS: [i32; 2] = [2048; 2];
@@ -192,7 +193,7 @@ fn a_very_long_batch_is_read_back_beside_a_short_one() {
     assert_eq!(store.verify().expect("reads").problems, []);
 }
 
-/// What is done to a table of nullable columns.
+/// An operation on a table of nullable columns.
 #[derive(Debug, Clone)]
 enum Change {
     /// Rows of some times from one on, each so many apart; every column is null in some.

@@ -1,5 +1,5 @@
-//! Ranges of any length, from blocks that are full, have gaps or are missing, with and without what is newer: each way a batch
-//! is put together gives the same rows.
+//! Ranges of any length, from blocks that are full, have gaps or are missing, with and without what
+//! is newer: each way a batch is put together gives the same rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,7 +181,8 @@ fn ranges_of_any_length_answer_like_the_model() {
             case.check(&mut rng, len, count, what);
         }
     };
-    // Full blocks, then every other second, then a few rows far apart; blocks are missing in between.
+    // Full blocks, then every other second, then a few rows far apart; blocks are missing in
+    // between.
     case.write(-2000..4000, 0);
     case.write((4500..7000).step_by(2), 0);
     case.write((7000..11_000).step_by(97), 0);

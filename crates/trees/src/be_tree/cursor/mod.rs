@@ -16,11 +16,13 @@ use bedload_pages::{Error, PageRead, Result};
 
 /// Entries of a range of a [`BeTree`], in either direction.
 ///
-/// A cursor holds no latch between two calls. It takes the runs of one leaf's interval as they are at one moment, and
-/// those of the next as they are at a later one: every entry that is there all the time is given, once and in order, and
-/// none that never was. A run that is merged away meanwhile is left for what took its place.
+/// A cursor holds no latch between two calls. It takes the runs of one leaf's interval as they are
+/// at one moment, and those of the next as they are at a later one: every entry that is there all
+/// the time is given, once and in order, and none that never was. A run that is merged away
+/// meanwhile is left for what took its place.
 ///
-/// Each leaf of a run is unpacked once, so what it held when it was read is given, even if a vacuum deletes it meanwhile.
+/// Each leaf of a run is unpacked once, so what it held when it was read is given, even if a vacuum
+/// deletes it meanwhile.
 pub struct Cursor<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
     is_ascending: bool,
@@ -31,10 +33,11 @@ pub struct Cursor<'t, O, L, S> {
     to: Bound<PointBuf>,
     /// The hash of the one key that the range is about, for the filters of runs.
     hash: Option<u64>,
-    /// Those of the present interval, the newest first; none before the first interval, and behind the last.
+    /// Those of the present interval, the newest first; none before the first interval, and behind
+    /// the last.
     sources: Vec<Source<'t, O, L, S>>,
-    /// Of each source the entry that comes next, or, until the run has been read, its first entry, before which there is
-    /// none. Apart, as each entry of the range is a look at them all.
+    /// For each source the entry that comes next, or, until the run has been read, its first entry,
+    /// before which there is none. Apart, as each entry of the range is a look at them all.
     heads: Vec<RunEdge>,
     /// How many sources were not read yet.
     unread: usize,
@@ -130,8 +133,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         self.skips_dead = true;
     }
 
-    /// Unpacks about so many entries of each run at first that is entered from now on, and then more and more at a time.
-    /// Default: few, as many ranges are short.
+    /// Unpacks about so many entries of each run at first that is entered from now on, and then
+    /// more and more at a time. Default: few, as many ranges are short.
     pub fn expect_entries(&mut self, entries: usize) {
         self.expected = entries;
     }
@@ -159,8 +162,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// Descends again if a run that could not be read is not named any more: it may have been merged into another since, and
-    /// its pages may have begun other lives.
+    /// Descends again if a run that could not be read is not named any more: it may have been
+    /// merged into another since, and its pages may have begun other lives.
     fn descend_unless_named(&mut self, run: &Run, error: Error) -> Result<()> {
         self.state = CursorState::Before;
         let interval = self.descend()?;
@@ -333,12 +336,14 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// Passes the next entry: its source, and whether it is a tombstone. `None` at the end of the interval.
+    /// Passes the next entry: its source, and whether it is a tombstone. `None` at the end of the
+    /// interval.
     fn take(&mut self) -> Result<Option<(usize, bool)>, (Run, Error)> {
         let Some(least) = self.least()? else {
             return Ok(None);
         };
-        // Entries of the same key and tie in older runs are passed over, and so are the runs that end with them.
+        // Entries of the same key and tie in older runs are passed over, and so are the runs that
+        // end with them.
         let mut other = least + 1;
         while other < self.sources.len() {
             if self.heads[other].prefix == self.heads[least].prefix
@@ -360,8 +365,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         Ok(Some((least, is_tombstone)))
     }
 
-    /// The source with the next entry in the cursor's direction; of equals the newest. Only runs that might have it are
-    /// read.
+    /// The source with the next entry in the cursor's direction; of equals the newest. Only runs
+    /// that might have it are read.
     fn least(&mut self) -> Result<Option<usize>, (Run, Error)> {
         if let Some(passed) = self.passed.take() {
             self.refresh(passed)?;
@@ -427,7 +432,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// Sees to it that a source that was read has its next entry at hand; `false` if it had none, and is taken out.
+    /// Sees to it that a source that was read has its next entry at hand; `false` if it had none,
+    /// and is taken out.
     fn refresh(&mut self, index: usize) -> Result<bool, (Run, Error)> {
         let source = &mut self.sources[index];
         match source.cursor.fill() {
@@ -448,7 +454,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// How the next entries of two sources that were read stand to each other, in the cursor's direction.
+    /// How the next entries of two sources that were read stand to each other, in the cursor's
+    /// direction.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let heads = (self.heads[a], self.heads[b]);
         let ordering = if self.tree.order.prefix_is_exact() || heads.0.prefix != heads.1.prefix {

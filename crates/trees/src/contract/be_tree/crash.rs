@@ -11,8 +11,9 @@ use crate::be_tree::BeTree;
 use crate::entry::FixedRow;
 use bedload_pages::{Fault, FaultyPages, VacuumStore};
 
-/// Lets stores crash before and after each commit of a schedule of `steps` steps, `skip` commits apart; opens the tree
-/// again from its pages, checks its structure and its entries, sweeps what was leaked, and goes on with it.
+/// Lets stores crash before and after each commit of a schedule of `steps` steps, `skip` commits
+/// apart; opens the tree again from its pages, checks its structure and its entries, sweeps what
+/// was leaked, and goes on with it.
 ///
 /// # Panics
 ///
@@ -84,8 +85,8 @@ fn crash<O: NumberedKeys, S: VacuumStore>(
     (counts, has_crashed)
 }
 
-/// Every entry is as it was. The batch under way is there as a whole or not at all; what was being deleted in bulk is
-/// taken as it is found.
+/// Every entry is as it was. The batch under way is there as a whole or not at all; what was being
+/// deleted in bulk is taken as it is found.
 fn compare<O: NumberedKeys, S: VacuumStore>(
     tree: &BeTree<O, FixedRow<16>, &S>,
     history: &mut History,

@@ -1,8 +1,10 @@
 //! The contract of the Bε-tree, on any page store that can be vacuumed.
 //!
-//! - [`check_be_tree_schedule`]: writers, maintainers, cursors, lookups, bulk deletions and recycling, interleaved step by
-//!   step as a seed says, against every version that an entry ever had.
-//! - [`check_be_tree_crashes`]: such a schedule, stopped before and after each of its commits, and opened again.
+//! - [`check_be_tree_schedule`]: writers, maintainers, cursors, lookups, bulk deletions and
+//!   recycling, interleaved step by step as a seed says, against every version that an entry ever
+//!   had.
+//! - [`check_be_tree_crashes`]: such a schedule, stopped before and after each of its commits, and
+//!   opened again.
 //! - [`check_be_tree_threads`]: the same people as threads.
 
 mod counts;

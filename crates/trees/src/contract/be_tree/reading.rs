@@ -18,8 +18,8 @@ pub(super) struct Reading<'t, O, S> {
 }
 
 impl<O, S> Reading<'_, O, S> {
-    /// What the cursor gave next: in its range and in order, with a value that the place had since the cursor was begun, and
-    /// with nothing skipped that was there throughout.
+    /// Checks the entry that the cursor gave next: in its range and in order, with a value that the
+    /// place had since the cursor was begun, and with nothing skipped that was there throughout.
     pub(super) fn check(&mut self, history: &History, place: Place, value: u64) {
         assert!((self.from..self.to).contains(&place), "{place:?} is out of range");
         assert!(

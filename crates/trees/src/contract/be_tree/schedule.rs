@@ -37,8 +37,8 @@ pub(super) fn config() -> BeTreeOptions {
         .filter_bits(12)
 }
 
-/// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations are used up. Prints
-/// nothing; returns what happened.
+/// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations
+/// are used up. Prints nothing; returns what happened.
 ///
 /// # Panics
 ///
@@ -122,7 +122,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         self.now
     }
 
-    /// One step of somebody. What it found means nothing once `has_crashed`.
+    /// One step of one of them. Its findings mean nothing once `has_crashed`.
     pub(super) fn step(&mut self, has_crashed: &dyn Fn() -> bool) {
         self.now += 1;
         self.counts.steps += 1;

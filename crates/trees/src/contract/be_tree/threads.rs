@@ -20,8 +20,9 @@ const LASTING: u64 = 0;
 /// Ties from this one on die, one a round.
 const MORTAL: u64 = 100;
 
-/// Two threads put and remove, one puts entries and deletes them in bulk, one maintains, and two read the whole tree, back
-/// and forth: what lasts is always seen, once and in order, and what was deleted in bulk never again.
+/// Two threads put and remove, one puts entries and deletes them in bulk, one maintains, and two
+/// read the whole tree, back and forth: what lasts is always seen, once and in order, and what was
+/// deleted in bulk never again.
 ///
 /// # Panics
 ///
@@ -117,7 +118,8 @@ fn put<O: NumberedKeys, S: VacuumStore>(
     }
 }
 
-/// Reads everything; nothing may have a tie from `MORTAL` up to `dead`, if that is a tie of a round.
+/// Reads everything; nothing may have a tie from `MORTAL` up to `dead`, if that is a tie of a
+/// round.
 fn read_all<O: NumberedKeys, S: VacuumStore>(tree: &BeTree<O, Rows, &S>, is_back: bool, dead: u64) {
     let cursor = if is_back {
         tree.range_back(Bound::Unbounded, Bound::Unbounded)
