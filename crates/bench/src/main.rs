@@ -19,10 +19,7 @@ const USAGE: &str = "usage: bedload-bench list
 
 /// The stored results, from which tables in documents are generated.
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
-const DOCUMENTS: [&str; 1] = [concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/benchmarks/tables.md"
-)];
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The command given.
 enum Command {
@@ -108,8 +105,9 @@ fn perform(command: Command) -> io::Result<()> {
         Command::TableWorker => Ok(()),
         Command::Report => {
             let results = Results::read(Path::new(RESULTS))?;
-            for path in DOCUMENTS {
-                let document = fs::read_to_string(path)?;
+            for path in report::DOCUMENTS {
+                let path = Path::new(ROOT).join(path);
+                let document = fs::read_to_string(&path)?;
                 fs::write(path, report::write_tables(&document, &results)?)?;
             }
             Ok(())

@@ -7,7 +7,6 @@
 //!   insert ascending keys.
 //! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are
 //!   merged into.
-//! - [`HeadIndex`]: one of these three for new keys, chosen by how much of the input is late.
 //!
 //! Their keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`,
 //! `get` and `remove` are linearizable. A range that overlaps writers yields, in order and once
@@ -23,7 +22,6 @@
 //! Nothing in this crate opens a file, reads a clock or starts a thread.
 
 mod blink;
-mod head_index;
 mod map;
 pub mod near_sorted;
 mod sb_tree;
@@ -33,7 +31,6 @@ mod sync;
 
 pub use blink::hash::{BlinkHash, BlinkHashOptions};
 pub use blink::tree::BlinkTree;
-pub use head_index::{HeadIndex, HeadIndexOptions, HeadKind, HeadWork};
 #[cfg(feature = "contract")]
 pub use map::contract;
 pub use map::exclusive_map::{ExclusiveMap, Locked};

@@ -2,7 +2,7 @@
 
 use std::ops::Bound as Edge;
 
-use bedload_memory::HeadIndex;
+use bedload_memory::SbTree;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ macro_rules! index {
         /// An ordered map in memory, for any number of threads.
         #[pyclass(frozen, module = "bedload._native")]
         pub(crate) struct $class {
-            index: HeadIndex<$key>,
+            index: SbTree<$key>,
         }
 
         #[pymethods]
@@ -27,7 +27,7 @@ macro_rules! index {
             #[new]
             fn new() -> Self {
                 Self {
-                    index: HeadIndex::new(),
+                    index: SbTree::new(),
                 }
             }
 
@@ -107,11 +107,6 @@ macro_rules! index {
 
             fn __len__(&self, py: Python<'_>) -> usize {
                 py.detach(|| self.index.range(..).count())
-            }
-
-            /// The structure of the newest keys, and the late share of those inserted lately.
-            fn state(&self) -> (String, f32) {
-                (format!("{:?}", self.index.head()), self.index.late_share())
             }
         }
     };

@@ -119,7 +119,6 @@ def test_index(dtype: type) -> None:
     assert index.range(10, 20, limit=3)[0].tolist() == [10, 11, 12]
     assert index.remove([10, 11, 50_000]) == 2
     assert index.range(10, 13)[0].tolist() == [12]
-    assert set(index.state()) == {"head", "late_share"}
 
 
 def test_index_refuses() -> None:

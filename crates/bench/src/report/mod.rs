@@ -10,5 +10,5 @@ mod figures;
 mod page;
 mod results;
 
-pub use page::write_tables;
+pub use page::{DOCUMENTS, write_tables};
 pub use results::{Origin, Results, write_results};

@@ -8,6 +8,9 @@ use super::figures::{ahead, distinct, number, subjects};
 use super::results::{Kept, Results};
 use crate::subjects::tables::TABLE_BASELINE;
 
+/// The documents with generated tables, below the repository's root.
+pub const DOCUMENTS: [&str; 2] = ["docs/benchmarks/tables.md", "docs/benchmarks/patterns.md"];
+
 const BEGIN: &str = "<!-- table: ";
 const END: &str = "<!-- end -->";
 
@@ -16,6 +19,7 @@ const END: &str = "<!-- end -->";
 /// - `origin FILE`: the origin of the figures;
 /// - `settings FILE METRIC`: a row for each setting, and a column for each subject;
 /// - `metrics FILE SETTING METRIC; METRIC; …`: a row for each metric of one setting;
+/// - `medians FILE METRIC`: a row for each setting, and a column for each subject, without more;
 /// - `bars`: the goals, and the measured values.
 ///
 /// # Errors
@@ -60,6 +64,10 @@ fn table(place: &str, results: &Results) -> Option<String> {
             let (setting, metrics) = rest.split_once(' ')?;
             metrics_of(file, setting, metrics, results)
         }
+        "medians" => {
+            let (file, metric) = rest.split_once(' ')?;
+            medians(file, metric, results)
+        }
         "bars" => Some(bars::table(results)),
         _ => None,
     }
@@ -85,13 +93,18 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     Some(text)
 }
 
+/// Formats a median, or a dash if there is none.
+fn cell(results: &Results, file: &str, degree: &str, metric: &str, subject: &str) -> String {
+    let kept = results.figure(file, degree, metric, subject);
+    kept.map_or_else(|| "–".to_owned(), |kept| number(kept.median))
+}
+
 /// Formats a row: a name, the medians of subjects, and our lead.
 fn line(name: &str, metric: &str, file: &str, degree: &str, subjects: &[&str], results: &Results) -> String {
-    let cell = |&subject: &&str| {
-        let kept = results.figure(file, degree, metric, subject);
-        kept.map_or_else(|| "–".to_owned(), |kept| number(kept.median))
-    };
-    let cells: Vec<String> = subjects.iter().map(cell).collect();
+    let cells = subjects
+        .iter()
+        .map(|subject| cell(results, file, degree, metric, subject));
+    let cells: Vec<String> = cells.collect();
     let ours = results.figure(file, degree, metric, TABLE_BASELINE);
     let spread = ours.map_or_else(
         || "–".to_owned(),
@@ -115,6 +128,28 @@ fn settings(file: &str, metric: &str, results: &Results) -> Option<String> {
     let mut text = head(&format!("{metric}, {unit}"), &subjects);
     for degree in distinct(of_metric().map(Kept::degree)) {
         text += &line(degree, metric, file, degree, &subjects, results);
+    }
+    Some(text)
+}
+
+fn medians(file: &str, metric: &str, results: &Results) -> Option<String> {
+    let (_, records) = results.file(file)?;
+    let of_metric = || records.iter().filter(|kept| kept.metric == metric);
+    let unit = &of_metric().next()?.unit;
+    let mut subjects = distinct(records.iter().map(|kept| kept.subject.as_str()));
+    // Subjects take turns to be first.
+    subjects.sort_unstable();
+    let mut text = format!(
+        "| {metric}, {unit} | {} |\n|{}\n",
+        subjects.join(" | "),
+        "---|".repeat(subjects.len() + 1)
+    );
+    for degree in distinct(of_metric().map(Kept::degree)) {
+        let cells: Vec<String> = subjects
+            .iter()
+            .map(|subject| cell(results, file, degree, metric, subject))
+            .collect();
+        writeln!(text, "| {degree} | {} |", cells.join(" | ")).ok()?;
     }
     Some(text)
 }

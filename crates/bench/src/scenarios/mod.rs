@@ -1,13 +1,15 @@
-//! The scenarios: a folder for each paper, and one for tables.
+//! The scenarios: a folder for each paper, one for tables, and one for orders of keys.
 
 mod blink_hash;
 mod by_threads;
 mod example_data;
+mod patterns;
 mod sb_tree;
 mod scenario;
 mod sware;
 mod tables;
 mod xstore;
+mod zipf;
 
 pub use scenario::Scenario;
 pub use tables::{WORKER, serve};
@@ -20,6 +22,7 @@ pub fn all() -> impl Iterator<Item = Scenario> {
         sware::SCENARIOS,
         xstore::SCENARIOS,
         tables::SCENARIOS,
+        patterns::SCENARIOS,
     ];
     papers.into_iter().flatten().copied()
 }

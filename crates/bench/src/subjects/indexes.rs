@@ -3,8 +3,7 @@
 use std::ops::Bound;
 
 use bedload_memory::{
-    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, SbTree, SbTreeOptions,
-    SbTreeWork, SharedMap,
+    BlinkHash, BlinkHashOptions, BlinkTree, Measured, MemoryUse, SbTree, SbTreeOptions, SbTreeWork, SharedMap,
 };
 
 use super::contract::{AnyKey, Subject, count_and_sum};
@@ -104,23 +103,6 @@ pub(super) fn sb_tree_reserved() -> Box<dyn Subject> {
     Box::new(Ours {
         reserve: SbTree::reserve,
         ..with_logs(SbTreeOptions::new())
-    })
-}
-
-/// Chooses among the three indexes.
-pub(super) fn head<K: AnyKey>() -> Box<dyn Subject<K>> {
-    Box::new(Ours {
-        settle: HeadIndex::settle,
-        ..Ours::new(HeadIndex::<K>::new())
-    })
-}
-
-/// With memory allocated and touched before the first insert.
-pub(super) fn head_reserved() -> Box<dyn Subject> {
-    Box::new(Ours {
-        settle: HeadIndex::settle,
-        reserve: HeadIndex::reserve,
-        ..Ours::new(HeadIndex::<u64>::new())
     })
 }
 

@@ -101,13 +101,13 @@ fn the_command_takes_every_option() {
 fn documents_follow_from_results() {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let results = Results::read(&crate_dir.join("results")).expect("results are read");
-    let path = crate_dir.join("../../docs/benchmarks/tables.md");
-    let document = fs::read_to_string(path).expect("it is there");
-    let written = report::write_tables(&document, &results).expect("all that it asks for is there");
-    assert!(
-        written == document,
-        "docs/benchmarks/tables.md: run bedload-bench report"
-    );
+    let read = |path: &str| fs::read_to_string(crate_dir.join("../..").join(path)).expect("it is there");
+    for path in report::DOCUMENTS {
+        let document = read(path);
+        let written = report::write_tables(&document, &results).expect("all that it asks for is there");
+        assert!(written == document, "{path}: run bedload-bench report");
+    }
+    let document = read("docs/benchmarks/tables.md");
     assert!(document.contains("| in-order |"), "it has figures");
     let changed = document.replacen("| in-order | ", "| in-order | 1", 1);
     let mended = report::write_tables(&changed, &results).expect("all that it asks for is there");

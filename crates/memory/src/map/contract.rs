@@ -5,7 +5,6 @@ use std::ops::Bound;
 use bedload_testkit::contract::{ConcurrentIndex, Direction, Keys, Removed};
 
 use super::key::Key;
-use super::range::Range;
 use super::shared_map::SharedMap;
 
 /// An index under test, and its keys.
@@ -79,48 +78,6 @@ where
 
     fn last(&self) -> Option<(K::Key, u64)> {
         self.0.range((Bound::Unbounded, Bound::Unbounded)).next_back()
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.0.check_structure()
-    }
-}
-
-/// An index whose inserts are done otherwise: by the closure, which is given the index.
-///
-/// ```
-/// use bedload_memory::{BlinkTree, SharedMap};
-/// use bedload_memory::contract::WithInsert;
-///
-/// let twice = WithInsert(BlinkTree::new(), |tree: &BlinkTree<u64>, key, value| {
-///     tree.insert(key, value);
-///     tree.insert(key, value);
-/// });
-/// SharedMap::insert(&twice, 1, 10);
-/// assert_eq!(twice.0.get(1), Some(10));
-/// ```
-#[derive(Debug)]
-pub struct WithInsert<M, F>(pub M, pub F);
-
-impl<K: Key, M: SharedMap<K>, F: Fn(&M, K, u64) + Send + Sync> SharedMap<K> for WithInsert<M, F> {
-    fn insert(&self, key: K, value: u64) {
-        (self.1)(&self.0, key, value);
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.0.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.0.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.0.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.0.scan(bounds, keys, values)
     }
 
     fn check_structure(&self) -> Result<(), String> {

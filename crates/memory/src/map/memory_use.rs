@@ -39,15 +39,6 @@ pub trait Measured {
 }
 
 impl MemoryUse {
-    /// Adds another index's.
-    pub(crate) const fn add(&mut self, other: &Self) {
-        self.metadata += other.metadata;
-        self.structure_occupied += other.structure_occupied;
-        self.structure_unoccupied += other.structure_unoccupied;
-        self.entries_occupied += other.entries_occupied;
-        self.entries_unoccupied += other.entries_unoccupied;
-    }
-
     /// All of it.
     #[must_use]
     pub const fn total(&self) -> usize {

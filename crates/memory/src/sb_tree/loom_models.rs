@@ -6,11 +6,11 @@
 use loom::sync::Arc;
 use loom::thread;
 
+use super::SbTree;
 use super::data::edge::Edge;
 use super::data::layer::{Blocks, Change};
 use super::segments::convert::{Home, Next};
 use super::segments::log::{Append, Log, Mode};
-use super::{Appended, SbTree};
 use crate::sync::exploration::explore;
 use crate::sync::primitive::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ fn loom_what_is_counted_at_the_close_is_what_was_appended() {
         let writer = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let appended = [5, 6].map(|key| log.append(([key], key), || true, || key));
+                let appended = [5, 6].map(|key| log.append(([key], key), || key));
                 appended
                     .iter()
                     .filter(|append| **append != Append::Refused)
@@ -437,30 +437,6 @@ fn loom_a_removal_during_a_drain_is_not_undone() {
         tree.lanes.drain_all(&tree.blocks);
         let is_removed = remover.join().expect("the remover ends");
         assert_eq!(tree.get(2).is_none(), is_removed);
-    });
-}
-
-/// A containing index changes its decision and seals the tree: appends to a lane that saw the old
-/// decision are counted before.
-#[test]
-fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
-    explore(2, || {
-        let tree = tree_of(&[1, 4]);
-        seal_and_convert(&tree);
-        tree.insert_as(0, [2], 20);
-        let has_changed = Arc::new(AtomicU64::new(0));
-        let writer = {
-            let (tree, has_changed) = (Arc::clone(&tree), Arc::clone(&has_changed));
-            thread::spawn(move || {
-                let may = || has_changed.load(Ordering::Acquire) == 0;
-                tree.append_as(0, ([3], 30), may)
-            })
-        };
-        has_changed.store(1, Ordering::Release);
-        tree.seal();
-        let seen = tree.get(3);
-        let is_there = writer.join().expect("the writer ends") == Appended::ToLane;
-        assert_eq!(seen, is_there.then_some(30));
     });
 }
 

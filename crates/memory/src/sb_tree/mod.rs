@@ -83,7 +83,3 @@ mod tests;
 
 pub use options::{SbTreeOptions, SbTreeWork};
 pub use tree::SbTree;
-
-// Shared by an index of several maps with the one that it uses most.
-pub(crate) use segments::writer_number::{WRITERS, writer_number};
-pub(super) use tree::Appended;

@@ -16,16 +16,6 @@ use crate::sync::primitive::{Backoff, Mutex};
 /// The writer number shared by all threads without a log of their own.
 const SHARED_WRITER: usize = WRITERS - 1;
 
-/// Where an entry was appended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Appended {
-    /// To its writer's log, as the entry of this number.
-    ToLog(usize),
-    /// To its writer's lane.
-    ToLane,
-    Nowhere,
-}
-
 /// A concurrent ordered map from fixed-size keys to 8-byte values, for keys that arrive nearly in
 /// order.
 ///
@@ -113,47 +103,31 @@ impl<K: Key> SbTree<K> {
     /// Inserts as the given writer, a number that one thread at a time uses.
     #[inline]
     pub(crate) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
-        if self.append_as(writer, (key, value), || true) == Appended::Nowhere {
+        if !self.append_as(writer, (key, value)) {
             self.insert_refused(writer, key, value);
         }
     }
 
-    /// Appends an entry to the writer's log or lane on the fast path, if `may` agrees after log or
-    /// lane was found open: if it is closed before the entry is counted, the entry is refused.
+    /// Appends an entry to the writer's log or lane; `false` if both refuse it.
     #[inline]
-    pub(crate) fn append_as(
-        &self,
-        writer: usize,
-        entry: (K::Words, u64),
-        may: impl Fn() -> bool,
-    ) -> Appended {
+    fn append_as(&self, writer: usize, entry: (K::Words, u64)) -> bool {
         let Some(log) = self.own_logs[writer].get() else {
-            return Appended::Nowhere;
+            return false;
         };
-        match self.append(log, writer, entry, &may) {
+        match self.append(log, writer, entry) {
             Append::Done(number) => {
                 if number % HELP_EVERY == HELP_EVERY - 1 {
                     self.segments.help(writer, number, &self.blocks);
                 }
-                Appended::ToLog(number)
+                true
             }
-            Append::Refused if log.is_late(&entry.0) && self.lanes.append(writer, entry, may) => {
-                Appended::ToLane
-            }
-            Append::Refused => Appended::Nowhere,
+            Append::Refused => log.is_late(&entry.0) && self.lanes.append(writer, entry),
         }
     }
 
     #[inline]
-    fn append(
-        &self,
-        log: &Log<K::Words>,
-        writer: usize,
-        (key, value): (K::Words, u64),
-        may: impl FnOnce() -> bool,
-    ) -> Append {
-        let entry = (key, value);
-        log.append(entry, may, || {
+    fn append(&self, log: &Log<K::Words>, writer: usize, (key, value): (K::Words, u64)) -> Append {
+        log.append((key, value), || {
             if self.segments.owners.is_sole(writer, &key) {
                 UNSTAMPED
             } else {
@@ -162,23 +136,9 @@ impl<K: Key> SbTree<K> {
         })
     }
 
-    /// Seals the open segment and drains the lanes: an append that has found its log or its lane
-    /// open is counted before, or refused.
-    pub(crate) fn seal(&self) {
-        let mut role = self.segments.role();
-        self.segments.seal(&mut role, &self.blocks, None);
-        self.lanes.drain_all(&self.blocks);
-    }
-
-    /// Returns how many late keys this writer's lane has taken. The writer calls it; during a
-    /// drain, the drained entries may be counted twice.
-    pub(crate) fn taken_by_lane(&self, writer: usize) -> u64 {
-        self.lanes.taken(writer)
-    }
-
     /// Inserts an entry that the writer's log has refused.
     #[cold]
-    pub(crate) fn insert_refused(&self, writer: usize, key: K::Words, value: u64) {
+    fn insert_refused(&self, writer: usize, key: K::Words, value: u64) {
         // A key that a block covers belongs there: that is faster to find than segment and edge.
         let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
         if is_late && self.insert_late(writer, key, value) {
@@ -200,7 +160,7 @@ impl<K: Key> SbTree<K> {
                     let next = Next { writer, key };
                     if let Some(log) = self.segments.make_room(next, &self.blocks) {
                         own.set(log);
-                        if self.append(log, writer, (key, value), || true) != Append::Refused {
+                        if self.append(log, writer, (key, value)) != Append::Refused {
                             return;
                         }
                     }

@@ -1,11 +1,7 @@
 //! The suite of the testkit over the in-memory indexes, with nodes of full size.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use bedload_memory::contract::{Subject, WithInsert};
-use bedload_memory::{
-    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, Key, SbTree, SbTreeOptions, SharedMap,
-};
+use bedload_memory::contract::Subject;
+use bedload_memory::{BlinkHash, BlinkHashOptions, BlinkTree, Key, SbTree, SbTreeOptions, SharedMap};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
     check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
@@ -85,30 +81,4 @@ fn sb_tree_of_byte_strings() {
 fn sb_tree_with_counted_stamps() {
     let new = || SbTree::with_options(SbTreeOptions::new().processor_stamps(false));
     check_histories(|| Subject(new(), U64Keys), 8, PLAN);
-}
-
-/// Its head is switched at every hundredth insert.
-fn restless<K: Key>() -> impl SharedMap<K> {
-    const KINDS: [HeadKind; 3] = [HeadKind::BlinkHash, HeadKind::BlinkTree, HeadKind::SbTree];
-    let inserts = AtomicU64::new(0);
-    WithInsert(HeadIndex::new(), move |index: &HeadIndex<K>, key, value| {
-        index.insert(key, value);
-        let inserts = inserts.fetch_add(1, Ordering::Relaxed);
-        if inserts.is_multiple_of(100) {
-            index.switch_head(KINDS[(inserts / 100 % 3) as usize]);
-        }
-    })
-}
-
-#[test]
-fn head_index_of_integers() {
-    suite::<U64Keys, _>(HeadIndex::new);
-    suite::<U64Keys, _>(restless);
-    suite::<I64Keys, _>(restless);
-}
-
-#[test]
-fn head_index_of_byte_strings() {
-    suite::<ByteKeys<5>, _>(restless);
-    suite::<ByteKeys<32>, _>(restless);
 }

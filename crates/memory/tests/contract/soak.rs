@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bedload_memory::{BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, SbTree, SharedMap};
+use bedload_memory::{BlinkHash, BlinkHashOptions, BlinkTree, SbTree, SharedMap};
 use bedload_testkit::Rng;
 
 const WRITERS: u64 = 4;
@@ -203,16 +203,4 @@ fn blink_hash_under_a_time_series() {
 #[test]
 fn sb_tree_under_a_time_series() {
     soak(SbTree::new, SbTree::settle);
-}
-
-/// Whoever walks over it switches the head, too.
-#[test]
-fn head_index_under_a_time_series() {
-    let turn = AtomicU64::new(0);
-    soak(HeadIndex::new, |index| {
-        let kinds = [HeadKind::BlinkHash, HeadKind::SbTree, HeadKind::BlinkTree];
-        let turn = turn.fetch_add(1, Ordering::Relaxed);
-        index.switch_head(kinds[(turn % 3) as usize]);
-        index.unite();
-    });
 }

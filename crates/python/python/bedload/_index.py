@@ -57,11 +57,6 @@ class Index:
     def __len__(self) -> int:
         return len(self._native)
 
-    def state(self) -> Dict[str, Any]:
-        """Which structure holds the newest keys, and the share of keys that came late of those inserted lately."""
-        head, late = self._native.state()
-        return {"head": head, "late_share": late}
-
     def __repr__(self) -> str:
         return f"<bedload.Index of {self._dtype}, {len(self):,} keys>"
 

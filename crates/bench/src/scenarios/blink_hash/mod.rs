@@ -9,7 +9,6 @@ mod newest_scan;
 mod splits;
 pub(super) mod time_series;
 mod ycsb;
-mod zipf;
 
 use super::scenario::Scenario;
 use crate::subjects::{BASELINE, INDEXES, names};

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use bedload_testkit::Rng;
 use bedload_testkit::workload::scattered;
 
+use super::super::zipf::Zipf;
 use super::time_series::throughput;
-use super::zipf::Zipf;
 use crate::latencies::Latencies;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};

@@ -11,7 +11,7 @@ use crate::subjects::{INDEXES, LOG_SIZES};
 const WRITERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// The modelled indexes; the model cannot observe peers.
-const OURS: [&str; 4] = ["blink-tree", "blink-hash", "sb-tree", "head"];
+const OURS: [&str; 3] = ["blink-tree", "blink-hash", "sb-tree"];
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let ours: Vec<_> = INDEXES

@@ -13,9 +13,9 @@
 //!    ([`classes`](super::classes)). So no key is in two lanes; of several entries of one key the
 //!    last wins.
 //! 2. Only its writer appends: it loads the lane's word, which holds generation, state and count,
-//!    then checks that the class is its own and any other condition, stores the entry, and counts
-//!    it by a compare-exchange of the word. So a thread that invalidates a condition and then
-//!    drains the lane knows that no append which saw the condition is counted later.
+//!    then checks that the class is its own, stores the entry, and counts it by a compare-exchange
+//!    of the word. So a thread that takes the class away and then drains the lane knows that no
+//!    append which saw the class as the writer's own is counted later.
 //! 3. The thread that closes an open lane *drains* it: it puts the counted entries into blocks,
 //!    clears the lane's bit in `waiting`, and opens the lane for the next generation, in this
 //!    order. It waits for no role or segment meanwhile: a block covers the keys, or is about to.
@@ -71,8 +71,6 @@ struct Lane<W: Words> {
     word: AtomicU64,
     looks: AtomicU32,
     credit: Credit,
-    /// Entries of earlier generations.
-    drained: AtomicU64,
     /// A copy of the edge for the writer: keys up to this one belong to blocks.
     edge: W::KeyColumns<1>,
     keys: LaneKeys<W>,
@@ -99,7 +97,6 @@ impl<W: Words> Lane<W> {
             word: AtomicU64::new(0),
             looks: AtomicU32::new(0),
             credit: Credit::new(),
-            drained: AtomicU64::new(0),
             edge,
             keys: LaneKeys(W::new_columns()),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -200,30 +197,21 @@ impl<W: Words> Lanes<W> {
     }
 
     /// Appends an entry to its writer's lane, on the fast path: the lane is open, neither empty nor
-    /// full, the key belongs to blocks as far as the writer knows, its class is the writer's, and
-    /// then `may` agrees. `false` otherwise.
+    /// full, the key belongs to blocks as far as the writer knows, and its class is the writer's.
+    /// `false` otherwise.
     #[inline]
-    pub(crate) fn append(&self, writer: usize, (key, value): (W, u64), may: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn append(&self, writer: usize, (key, value): (W, u64)) -> bool {
         let Some(lane) = self.lane(writer) else {
             return false;
         };
         let word = lane.word.load(Ordering::Acquire);
         let len = (word & LEN_MASK) as usize;
         let is_one_of_many = word & CLOSED == 0 && (1..LANE_CAP).contains(&len);
-        if !is_one_of_many || key > W::load(&lane.edge, 0) || !self.classes.is_own(writer, &key) || !may() {
+        if !is_one_of_many || key > W::load(&lane.edge, 0) || !self.classes.is_own(writer, &key) {
             return false;
         }
         interleave();
         lane.add(word, key, value)
-    }
-
-    /// Returns how many entries a writer's lane has taken; during a drain, the drained entries may
-    /// be counted twice.
-    pub(crate) fn taken(&self, writer: usize) -> u64 {
-        self.lane(writer).map_or(0, |lane| {
-            let word = lane.word.load(Ordering::Acquire);
-            lane.drained.load(Ordering::Relaxed) + Lane::<W>::len(word) as u64
-        })
     }
 
     /// Inserts a key that belongs to blocks, as the given writer; `false` if it does not belong to
@@ -353,8 +341,6 @@ impl<W: Words> Lanes<W> {
         interleave();
         self.waiting.fetch_and(!(1 << writer), Ordering::AcqRel);
         lane.looks.store(0, Ordering::Relaxed);
-        let drained = lane.drained.load(Ordering::Relaxed);
-        lane.drained.store(drained + len as u64, Ordering::Relaxed);
         // An exchange, not a store: in models it is ordered after failed attempts to close the
         // lane, as on real processors.
         lane.word

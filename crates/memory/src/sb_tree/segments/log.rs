@@ -271,20 +271,15 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Appends an entry; only its owner calls it (rule 1). `may` must agree after the log was found
-    /// open. `stamp` is called if there are other writers.
+    /// Appends an entry; only its owner calls it (rule 1). `stamp` is called if there are other
+    /// writers.
     #[inline]
-    pub(crate) fn append(
-        &self,
-        (key, value): (W, u64),
-        may: impl FnOnce() -> bool,
-        stamp: impl FnOnce() -> u64,
-    ) -> Append {
+    pub(crate) fn append(&self, (key, value): (W, u64), stamp: impl FnOnce() -> u64) -> Append {
         let state = self.state.load(Ordering::Acquire);
         let len = Self::len_in(self.count.word.load(Ordering::Relaxed), state);
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
         let is_open = state & CLOSED == 0 && !is_full && len < LOG_CAP;
-        if !is_open || key <= W::load(&self.floor, 0) || !may() {
+        if !is_open || key <= W::load(&self.floor, 0) {
             if state & BEING_CLOSED != 0 {
                 self.leave(state, len);
             }
@@ -480,7 +475,7 @@ mod tests {
                 let mut key = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     key += 1;
-                    if log.append(([key], !key), || true, || key) != Append::Refused {
+                    if log.append(([key], !key), || key) != Append::Refused {
                         appended.push(key);
                     }
                 }
