@@ -198,7 +198,10 @@ fn builds_tell_their_progress() {
     let mut phases = BTreeSet::new();
     let (mut most_blocks, mut most_entries) = (0, 0);
     // A phase may be over between two looks.
-    while phases.len() < 2 || most_blocks == 0 || most_entries == 0 {
+    for _ in 0..50 {
+        if phases.len() == 2 && most_blocks > 0 && most_entries > 0 {
+            break;
+        }
         let socket = cluster.socket();
         let building = thread::spawn(move || {
             let mut builder = connect(&socket).expect("a session");
