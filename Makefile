@@ -100,7 +100,7 @@ pg-soak: ## The same for longer: the server's own suites as a whole, 100,000 com
 pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
 	$(PG_CARGO) build --release $(PG_FEATURES) --locked
 	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
-	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--0.1.0.sql "$$($(PG_CONFIG) --sharedir)/extension/"
+	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--*.sql "$$($(PG_CONFIG) --sharedir)/extension/"
 
 PG_COSTS ?= 400000,3
 

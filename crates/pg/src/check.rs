@@ -13,51 +13,11 @@ use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
 use crate::am::for_each_row;
-use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::{Entry, EntryRef};
+use crate::opened::Opened;
 use crate::pending;
 use crate::sorter::Sorter;
-
-/// An index and its table, open and locked until the transaction ends.
-struct Opened {
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-}
-
-impl Opened {
-    fn new(id: pg_sys::Oid, lock: u32) -> Self {
-        let lock = lock.cast_signed();
-        // SAFETY: both are locked by opening them, the table first; an error ends the transaction.
-        unsafe {
-            let table = pg_sys::IndexGetRelation(id, true);
-            if table == pg_sys::InvalidOid {
-                let message = format!("relation {} is not an index", id.to_u32());
-                fail(pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
-            }
-            let table = pg_sys::table_open(table, lock);
-            let index = pg_sys::index_open(id, lock);
-            let handler = pg_sys::get_am_oid(c"bedload".as_ptr(), true);
-            if (*(*index).rd_rel).relam != handler {
-                let message = format!("\"{}\" is not a bedload index", name_of(index));
-                fail(pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
-            }
-            Self { table, index }
-        }
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // SAFETY: both were opened with `self`. The locks stay.
-            unsafe {
-                pg_sys::index_close(self.index, pg_sys::NoLock.cast_signed());
-                pg_sys::table_close(self.table, pg_sys::NoLock.cast_signed());
-            }
-        }
-    }
-}
 
 /// Problems that are told one by one; of those beyond, how many there are.
 const PROBLEMS: u64 = 1000;
@@ -67,32 +27,53 @@ const PROBLEMS: u64 = 1000;
 /// within `maintenance_work_mem`, and in temporary files beyond.
 #[pg_extern(sql = false)]
 fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
-    let opened = Opened::new(index, pg_sys::ShareLock);
+    SetOfIterator::new(problems_of(index, true))
+}
+
+/// [`bedload_check`], or without `heapallindexed` a check of the structure and the order alone, which
+/// does not read the table.
+#[pg_extern(sql = false)]
+fn bedload_check_parts(index: pg_sys::Oid, heapallindexed: bool) -> SetOfIterator<'static, String> {
+    SetOfIterator::new(problems_of(index, heapallindexed))
+}
+
+fn problems_of(index: pg_sys::Oid, heapallindexed: bool) -> Vec<String> {
+    let opened = Opened::bedload(index, pg_sys::ShareLock);
+    let _owner = opened.as_owner();
     // SAFETY: the index is open and locked.
     let index = unsafe {
         pending::flush(opened.index);
         Index::open(opened.index)
     };
     let (_, mut problems) = index.verify();
-    if problems.is_empty() {
+    if problems.is_empty() && heapallindexed {
         check_entries(&opened, &index, &mut problems);
+    } else if problems.is_empty() {
+        check_order(&index, &mut problems, |_| {});
     }
-    SetOfIterator::new(problems)
+    problems
 }
 
-/// Entries ascend, and each visible row has one entry, with its value.
-fn check_entries(opened: &Opened, index: &Index, problems: &mut Vec<String>) {
-    let mut claims = Sorter::new();
+/// Entries ascend; shows each to `visit`.
+fn check_order(index: &Index, problems: &mut Vec<String>, mut visit: impl FnMut(&Entry)) {
     let mut last: Option<Entry> = None;
     let mut ascends = true;
     index.for_each(|entry| {
-        claims.add(&Claim::new(Source::Index, &entry).to_bytes());
+        visit(&entry);
         ascends &= last.as_ref().is_none_or(|last| *last < entry);
         last = Some(entry);
     });
     if !ascends {
         problems.push("entries do not ascend".to_owned());
     }
+}
+
+/// Entries ascend, and each visible row has one entry, with its value.
+fn check_entries(opened: &Opened, index: &Index, problems: &mut Vec<String>) {
+    let mut claims = Sorter::new();
+    check_order(index, problems, |entry| {
+        claims.add(&Claim::new(Source::Index, entry).to_bytes());
+    });
     // SAFETY: both relations are open and locked.
     unsafe {
         let info = pg_sys::BuildIndexInfo(opened.index);
@@ -227,7 +208,7 @@ impl fmt::Display for Claim {
 /// Pages that were lost in a crash, made available again; returns how many. Writers wait meanwhile.
 #[pg_extern(sql = false)]
 fn bedload_sweep(index: pg_sys::Oid) -> i64 {
-    let opened = Opened::new(index, pg_sys::ShareRowExclusiveLock);
+    let opened = Opened::bedload(index, pg_sys::ShareRowExclusiveLock);
     // SAFETY: the index is open and locked.
     let index = unsafe { Index::open(opened.index) };
     i64::try_from(index.sweep()).unwrap_or(i64::MAX)
@@ -237,7 +218,7 @@ fn bedload_sweep(index: pg_sys::Oid) -> i64 {
 /// written.
 #[pg_extern(sql = false)]
 fn bedload_drain(index: pg_sys::Oid) {
-    let opened = Opened::new(index, pg_sys::ShareUpdateExclusiveLock);
+    let opened = Opened::bedload(index, pg_sys::ShareUpdateExclusiveLock);
     // SAFETY: the index is open and locked.
     unsafe {
         pending::flush(opened.index);
@@ -263,7 +244,7 @@ fn bedload_info(
         name!(pending, i64),
     ),
 > {
-    let opened = Opened::new(index, pg_sys::AccessShareLock);
+    let opened = Opened::bedload(index, pg_sys::AccessShareLock);
     let pending = pending::len(opened.index);
     // SAFETY: the index is open and locked.
     let index = unsafe { Index::open(opened.index) };
@@ -303,7 +284,7 @@ fn bedload_stats(
         name!(bulk_deletions, i64),
     ),
 > {
-    let opened = Opened::new(index, pg_sys::AccessShareLock);
+    let opened = Opened::bedload(index, pg_sys::AccessShareLock);
     let pending = pending::len(opened.index) as u64;
     // SAFETY: the index is open and locked.
     let index = unsafe { Index::open(opened.index) };
@@ -323,5 +304,35 @@ fn bedload_stats(
         by_level(|level| level.pages),
         long(u64::from(index.pages().block_count()) * u64::from(pg_sys::BLCKSZ)),
         long(index.deletions()),
+    ))
+}
+
+/// How much sessions have written, and how often the index's filters err. A page for each node, and a
+/// few for each filter.
+#[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
+fn bedload_work(
+    index: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(entries_published, i64),
+        name!(entries_merged, i64),
+        name!(write_amplification, Option<f64>),
+        name!(filters, i64),
+        name!(false_positives, Option<f64>),
+    ),
+> {
+    let opened = Opened::bedload(index, pg_sys::AccessShareLock);
+    // SAFETY: the index is open and locked.
+    let (work, probes) = unsafe { Index::open(opened.index) }.work();
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let ratio = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
+    TableIterator::once((
+        long(work.published),
+        long(work.merged),
+        ratio(work.published.saturating_add(work.merged), work.published),
+        long(probes.filters),
+        ratio(probes.false_positives, probes.probes),
     ))
 }

@@ -1,18 +1,31 @@
 //! Hooks of the tests in the code of the index: smaller capacities, errors and crashes at chosen
 //! points, counts of work.
 
-#![expect(unsafe_code, reason = "a crash is preceded by a call into PostgreSQL")]
+#![expect(unsafe_code, reason = "tests wait and crash by calls into PostgreSQL")]
 
 use std::cell::Cell;
 
 use bedload_trees::be_tree::MaintenanceWork;
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_sys};
 
 /// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare
 /// paths become common.
 static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
 
+/// The number of an advisory lock that a session waits for where it is asked to pause; 0: none.
+static PAUSE: GucSetting<i32> = GucSetting::<i32>::new(0);
+
 pub(crate) fn register() {
+    GucRegistry::define_int_guc(
+        c"bedload.pause",
+        c"The advisory lock that tests have a session wait for between a check and an insertion.",
+        c"",
+        &PAUSE,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
     GucRegistry::define_int_guc(
         c"bedload.shrunk",
         c"What capacities of bedload indexes are divided by in tests.",
@@ -23,6 +36,18 @@ pub(crate) fn register() {
         GucContext::Userset,
         GucFlags::default(),
     );
+}
+
+/// Waits as long as a test holds the lock that the session was given.
+pub(crate) fn pause() {
+    let lock = PAUSE.get();
+    if lock > 0 {
+        let lock = i64::from(lock).into_datum();
+        // SAFETY: the function takes an int8.
+        unsafe {
+            pgrx::direct_function_call_as_datum(pg_sys::pg_advisory_xact_lock_shared_int8, &[lock]);
+        }
+    }
 }
 
 pub(crate) fn shrunk() -> u64 {

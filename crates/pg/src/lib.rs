@@ -8,13 +8,16 @@
 //! | `reader` | ranges of an index, window by window |
 //! | `head` | pages that collect the entries of small transactions until there are enough for a run |
 //! | `pages` | a page store on PostgreSQL's buffers and WAL |
-//! | `check` | functions for SQL: the check of an index, and what waits |
+//! | `check` | functions for SQL: the check of an index, and its size |
+//! | `order`, `advise` | functions for SQL: how far rows are from an index's order, and who would gain |
+//! | `opened` | an index that a function for SQL was asked about |
 //! | `sorter` | records sorted by the server, for the check |
 //! | `key` | entries: keys of one column or several, payloads, addresses of rows |
 //! | `compat`, `error` | where versions of the server differ; its errors |
 
 #![expect(unsafe_code, reason = "symbols that the server looks up are exported by name")]
 
+mod advise;
 mod am;
 mod check;
 mod compat;
@@ -26,6 +29,8 @@ mod head;
 mod hooks;
 mod index;
 mod key;
+mod opened;
+mod order;
 mod pages;
 mod pending;
 mod reader;

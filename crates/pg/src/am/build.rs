@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, panic::pgrx_extern_c_guard};
 use pgrx::{PgSqlErrorCode, pg_guard};
 
+use super::progress::{Phase, begin_load, reported};
 use super::sort::Sorter;
 use super::unique::{Violation, until_duplicate};
 use crate::error::fail;
@@ -49,6 +50,7 @@ unsafe fn build(
         // Rows that are dead to this transaction, though not to all, are no duplicates.
         let mut of_dead = Sorter::new(form);
         let is_unique = (*info).ii_Unique;
+        Phase::ScanTable.begin();
         let heap_tuples = for_each_row((table, index), form, info, &mut |entry, is_alive| {
             refuse_if_too_large(index, table, form, &entry);
             if is_alive || !is_unique {
@@ -59,16 +61,17 @@ unsafe fn build(
         });
         let built = Index::create(PgPages::new(index), form);
         let loaded = sorter.len() + of_dead.len();
+        begin_load(loaded);
         if is_unique {
             let are_nulls_distinct = !(*info).ii_NullsNotDistinct;
             let duplicate = Cell::default();
             let alive = until_duplicate(are_nulls_distinct, sorter.finish(), &duplicate);
-            built.insert_sorted(merged(alive, of_dead.finish()), || {});
+            built.insert_sorted(reported(merged(alive, of_dead.finish()), loaded), || {});
             if let Some(entry) = duplicate.into_inner() {
                 return Err(Violation::of_build(table, index, form, &entry));
             }
         } else {
-            built.insert_sorted(sorter.finish(), || {});
+            built.insert_sorted(reported(sorter.finish(), loaded), || {});
         }
         let result =
             pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast::<pg_sys::IndexBuildResult>();

@@ -13,6 +13,7 @@ mod build;
 mod insert;
 pub(crate) mod options;
 mod plan;
+mod progress;
 mod scan;
 mod sort;
 mod unique;
@@ -43,6 +44,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.amclusterable = true;
     crate::compat::set_strategies(&mut am);
     am.ambuild = Some(build::ambuild);
+    am.ambuildphasename = Some(progress::ambuildphasename);
     am.ambuildempty = Some(build::ambuildempty);
     am.aminsert = Some(insert::aminsert);
     am.ambulkdelete = Some(vacuum::ambulkdelete);

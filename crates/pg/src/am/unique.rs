@@ -131,6 +131,8 @@ pub(super) unsafe fn insert(
             if check == UNIQUE_CHECK_EXISTING {
                 lock.release();
             } else {
+                #[cfg(feature = "harness")]
+                crate::hooks::pause();
                 pending::publish(index, std::slice::from_ref(&entry), || lock.release());
             }
             return Ok(matches!(found, Found::Nothing));

@@ -17,8 +17,10 @@ const FORMAT: u32 = 3;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, the page that names the tree, the head page.
+/// Magic, format, design, the page that names the tree, the head page; then the counts of [`Work`].
 const META_LEN: usize = 24;
+const WORK_AT: usize = META_LEN;
+const WORK_END: usize = WORK_AT + 16;
 
 /// The part of block 0 that a relation's descriptor keeps, until PostgreSQL drops it with the
 /// descriptor.
@@ -33,14 +35,53 @@ pub(super) struct Remembered {
     pub(super) blocks: u32,
 }
 
+/// What sessions have written into the runs of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Work {
+    /// Entries of transactions, of the head and of builds, each written once.
+    pub(crate) published: u64,
+    /// Entries that merges have written again.
+    pub(crate) merged: u64,
+}
+
+impl Work {
+    fn read(payload: &[u8]) -> Self {
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| payload[at + byte]));
+        Self {
+            published: number(WORK_AT),
+            merged: number(WORK_AT + 8),
+        }
+    }
+}
+
+/// Adds to the counts. They are a hint: not logged, and so less after a crash and on a standby.
+pub(super) fn count(pages: &PgPages, work: Work) {
+    let mut latch = pages.pin_block(0).latch(Mode::Exclusive);
+    let payload = &mut latch.page_mut()[PAYLOAD];
+    let sum = Work::read(payload);
+    let counts = [
+        sum.published.saturating_add(work.published),
+        sum.merged.saturating_add(work.merged),
+    ];
+    for (bytes, count) in payload[WORK_AT..WORK_END].chunks_exact_mut(8).zip(counts) {
+        bytes.copy_from_slice(&count.to_le_bytes());
+    }
+    latch.mark_dirty_unlogged();
+}
+
+/// The counts.
+pub(super) fn work(pages: &PgPages) -> Work {
+    Work::read(&pages.pin_block(0).latch(Mode::Shared).page()[PAYLOAD])
+}
+
 /// Writes block 0, which is new.
 pub(super) fn write(pages: &PgPages, meta: &mut Latch, tree: PageId, head: PageId) {
-    let mut bytes = [0; META_LEN];
+    let mut bytes = [0; WORK_END];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
     bytes[16..20].copy_from_slice(&tree.get().to_le_bytes());
-    bytes[20..].copy_from_slice(&head.get().to_le_bytes());
+    bytes[20..META_LEN].copy_from_slice(&head.get().to_le_bytes());
     let life = Life {
         generation: 1,
         stamp: 0,

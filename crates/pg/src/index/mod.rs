@@ -12,7 +12,8 @@ use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
 use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, Level, PageVisitor, Progress, Report, SealedBatch,
+    BeTree, BeTreeOptions, BeTreeProblem, FilterProbes, LeafTarget, Level, MaintenanceWork, PageVisitor,
+    Progress, Report, SealedBatch,
 };
 use bedload_trees::{Position, Row};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -25,6 +26,7 @@ use crate::head::{Appended, Dead, Head, Sorted};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
+pub(crate) use meta::Work;
 pub(crate) use shape::ScanShape;
 
 const SETTINGS: BeTreeOptions = BeTreeOptions::new();
@@ -301,7 +303,9 @@ impl Index {
     pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>, published: impl FnOnce()) {
         let tree = self.tree();
         let mut batch = self.done(tree.batch());
+        let mut count = 0;
         for (number, entry) in entries.enumerate() {
+            count += 1;
             if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
                 interrupt_point();
             }
@@ -319,13 +323,14 @@ impl Index {
             }));
         }
         let batch = self.done(batch.seal());
-        self.publish(&tree, batch, published);
+        self.publish(&tree, batch, count, published);
     }
 
     fn publish(
         &self,
         tree: &Tree<'_>,
         mut batch: SealedBatch<'_, EntryOrder, EntryRow, &PgPages>,
+        count: u64,
         published: impl FnOnce(),
     ) {
         let mut maintainer = tree.maintainer();
@@ -342,8 +347,21 @@ impl Index {
         while self.done(maintainer.finish_one()) == Progress::Paused {
             interrupt_point();
         }
+        self.count_work(count, maintainer.done());
+    }
+
+    fn count_work(&self, published: u64, done: MaintenanceWork) {
+        let merged = done.entries_written;
+        if published > 0 || merged > 0 {
+            meta::count(&self.pages, Work { published, merged });
+        }
         #[cfg(feature = "harness")]
-        crate::hooks::note(maintainer.done());
+        crate::hooks::note(done);
+    }
+
+    /// What sessions have written, and how often filters err.
+    pub(crate) fn work(&self) -> (Work, FilterProbes) {
+        (meta::work(&self.pages), self.done(self.tree().probe_filters()))
     }
 
     /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run
@@ -361,8 +379,7 @@ impl Index {
                 maintainer.work(MAINTENANCE_PAGES)
             };
             if self.done(progress) != Progress::Paused {
-                #[cfg(feature = "harness")]
-                crate::hooks::note(maintainer.done());
+                self.count_work(0, maintainer.done());
                 return;
             }
             compat::vacuum_delay_point();

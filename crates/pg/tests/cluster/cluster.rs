@@ -44,15 +44,21 @@ impl Cluster {
 
     /// [`Cluster::start`] with further settings.
     pub(crate) fn start_with(settings: &str) -> Self {
-        let cluster = Self::empty();
-        let template = cluster.installation.template();
-        run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()));
-        cluster.configure(settings);
+        let cluster = Self::prepared(settings);
         cluster.launch();
         let mut client = cluster.client();
         client
             .batch_execute("CREATE EXTENSION bedload")
             .expect("the extension");
+        cluster
+    }
+
+    /// A new cluster that has not been started, without the extension.
+    pub(crate) fn prepared(settings: &str) -> Self {
+        let cluster = Self::empty();
+        let template = cluster.installation.template();
+        run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()));
+        cluster.configure(settings);
         cluster
     }
 
@@ -66,6 +72,11 @@ impl Cluster {
 
     /// A streaming standby of the cluster, started.
     pub(crate) fn standby(&self) -> Self {
+        self.standby_with("")
+    }
+
+    /// [`Cluster::standby`] with further settings.
+    pub(crate) fn standby_with(&self, settings: &str) -> Self {
         let standby = Self::empty();
         let mut backup = self.installation.command("pg_basebackup");
         backup.args([
@@ -79,7 +90,7 @@ impl Cluster {
             .arg(self.directory.path())
             .arg("--pgdata")
             .arg(standby.data()));
-        standby.configure("hot_standby = on");
+        standby.configure(&format!("hot_standby = on\n{settings}"));
         standby.launch();
         standby
     }
@@ -168,6 +179,16 @@ impl Cluster {
         }
     }
 
+    /// A call of one of the server's programs, as the owner of the cluster.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        self.installation.command(name)
+    }
+
+    /// Where the server's programs are.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.installation.programs().to_owned()
+    }
+
     /// A call of a program, as the owner of the cluster.
     pub(crate) fn owned(&self, program: &Path) -> Command {
         self.installation.owned(program)
@@ -200,8 +221,13 @@ impl Cluster {
 
 /// A session with the server that listens in a directory.
 pub(crate) fn connect(socket: &Path) -> Result<Client, postgres::Error> {
+    connect_to(socket, "postgres")
+}
+
+/// A session with a database of the server that listens in a directory.
+pub(crate) fn connect_to(socket: &Path, database: &str) -> Result<Client, postgres::Error> {
     let host = socket.to_str().expect("a path in UTF-8");
-    Client::connect(&format!("host={host} user=postgres dbname=postgres"), NoTls)
+    Client::connect(&format!("host={host} user=postgres dbname={database}"), NoTls)
 }
 
 fn children_of(process: &str) -> Vec<String> {

@@ -22,6 +22,23 @@ pub(crate) struct Owner {
     group: u32,
 }
 
+/// The version of the extension.
+pub(crate) const VERSION: &str = "0.2.0";
+
+/// Programs that look for others, or for files, beside themselves.
+const SERVER_PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_ctl", "pg_upgrade", "postgres"];
+
+/// Programs that are asked for beside these.
+const OTHER_PROGRAMS: [&str; 7] = [
+    "pg_controldata",
+    "pg_dump",
+    "pg_dumpall",
+    "pg_resetwal",
+    "pg_restore",
+    "psql",
+    "vacuumdb",
+];
+
 /// Where the executables are, and the clusters.
 pub(crate) struct Installation {
     /// Removed with the value, or by a later run of the tests if this one is killed.
@@ -61,16 +78,20 @@ impl Installation {
         };
         let copied_bin = place(&bin);
         fs::create_dir_all(&copied_bin).expect("a directory");
-        for name in ["initdb", "pg_basebackup", "pg_ctl", "postgres"] {
+        for name in SERVER_PROGRAMS {
             fs::copy(bin.join(name), copied_bin.join(name)).expect("an executable");
+        }
+        for name in OTHER_PROGRAMS {
+            symlink(bin.join(name), copied_bin.join(name)).expect("a link");
         }
         mirror(&lib, &place(&lib), None);
         mirror(&share, &place(&share), Some("extension"));
         let extension = place(&share).join("extension");
         mirror(&share.join("extension"), &extension, None);
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for file in ["bedload.control", "sql/bedload--0.1.0.sql"] {
-            let file = manifest.join(file);
+        let scripts = fs::read_dir(manifest.join("sql")).expect("the extension's scripts");
+        let scripts = scripts.map(|script| script.expect("a script").path());
+        for file in scripts.chain([manifest.join("bedload.control")]) {
             fs::copy(&file, extension.join(file.file_name().expect("a name")))
                 .expect("a file of the extension");
         }
@@ -97,6 +118,11 @@ impl Installation {
         }
         run(initdb.arg("--pgdata").arg(&template));
         installation
+    }
+
+    /// Where the executables are.
+    pub(crate) fn programs(&self) -> &Path {
+        &self.bin
     }
 
     /// An initialised cluster.

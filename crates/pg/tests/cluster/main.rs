@@ -4,11 +4,13 @@
 //! Needs the module built with the feature `harness`; `make pg-test` does that. PostgreSQL refuses
 //! to run as root, so for root the server runs as the user `postgres`, or `nobody`.
 
+mod advice;
 mod beyond_memory;
 mod cancel;
 mod cluster;
 mod columns;
 mod contract;
+mod copies;
 mod costs;
 mod crash;
 mod damage;
@@ -25,9 +27,11 @@ mod options;
 mod plans;
 mod reads;
 mod refusals;
+mod replication;
 mod rows;
 mod scans;
 mod schema;
+mod shards;
 mod small;
 mod standby;
 mod stats;

@@ -1,9 +1,12 @@
-//! The answers of `bedload_stats`.
+//! What the extension and the server tell of an index: sizes, work, scans, progress.
+
+use std::collections::BTreeSet;
+use std::thread;
 
 use postgres::Client;
 
-use crate::cluster::Cluster;
-use crate::rows::{create_table, execute, number};
+use crate::cluster::{Cluster, connect};
+use crate::rows::{check, create_table, execute, number};
 
 fn stat(client: &mut Client, column: &str) -> i64 {
     number(client, &format!("SELECT {column} FROM bedload_stats('t_k')"))
@@ -107,4 +110,133 @@ fn the_servers_statistics_count_scans() {
     assert_eq!(counted(bitmap, "SELECT id FROM t WHERE k = 7"), 3);
     let joined = "SELECT t.id FROM generate_series(1, 5) i, LATERAL (SELECT id FROM t WHERE k > i LIMIT 1) t";
     assert_eq!(counted(index, joined), 8);
+}
+
+/// What merges have written again, and how often filters err.
+#[test]
+fn work_is_counted() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    create_table(&mut client);
+    let work = |client: &mut Client, column: &str| {
+        number(
+            client,
+            &format!("SELECT ({column})::int8 FROM bedload_work('t_k')"),
+        )
+    };
+    assert_eq!(work(&mut client, "entries_published + entries_merged"), 0);
+    assert_eq!(work(&mut client, "(write_amplification IS NULL)::int"), 1);
+    for first in (0..100_000).step_by(5000) {
+        execute(
+            &mut client,
+            &format!(
+                "INSERT INTO t SELECT i * 7919 % 100003, i FROM generate_series({first}, {first} + 4999) i"
+            ),
+        );
+    }
+    assert_eq!(work(&mut client, "entries_published"), 100_000);
+    execute(&mut client, "SELECT bedload_drain('t_k')");
+    let merged = work(&mut client, "entries_merged");
+    assert!((50_000..2_000_000).contains(&merged), "{merged} entries");
+    assert_eq!(
+        work(&mut client, "100000 * write_amplification"),
+        100_000 + merged,
+        "each was written, and some again"
+    );
+    for first in (0..60_000).step_by(5000) {
+        execute(
+            &mut client,
+            &format!(
+                "INSERT INTO t SELECT i * 7919 % 100003, i FROM generate_series({first}, {first} + 4999) i"
+            ),
+        );
+    }
+    let filters = work(&mut client, "filters");
+    assert!(filters > 2, "{filters} filters");
+    let wrong = work(&mut client, "1000000 * false_positives");
+    assert!((1..20_000).contains(&wrong), "{wrong} of a million keys");
+    // With fewer bits they err more often, and without bits there are none.
+    execute(
+        &mut client,
+        "ALTER INDEX t_k SET (filter_bits = 2); REINDEX INDEX t_k",
+    );
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i * 7919 % 100003, i FROM generate_series(1, 5000) i",
+    );
+    assert!(work(&mut client, "filters") > 0);
+    let more = work(&mut client, "1000000 * false_positives");
+    assert!(more > 10 * wrong, "{more} and {wrong} of a million keys");
+    execute(
+        &mut client,
+        "ALTER INDEX t_k SET (filter_bits = 0); REINDEX INDEX t_k",
+    );
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i * 7919 % 100003, i FROM generate_series(1, 5000) i",
+    );
+    assert_eq!(work(&mut client, "filters"), 0);
+    assert_eq!(work(&mut client, "(false_positives IS NULL)::int"), 1);
+    // It is kept, and the index stays what it is.
+    let before = work(&mut client, "entries_published");
+    cluster.stop();
+    cluster.launch();
+    let mut client = cluster.client();
+    assert_eq!(work(&mut client, "entries_published"), before);
+    check(&mut client, "t_k");
+}
+
+/// While it lasts, a build tells what it is at and how far it is.
+#[test]
+fn builds_tell_their_progress() {
+    let cluster = Cluster::start();
+    let (mut client, mut watcher) = (cluster.client(), cluster.client());
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); INSERT INTO t SELECT i * 7919 % 1000003, i FROM generate_series(1, 200000) i",
+    );
+    let mut phases = BTreeSet::new();
+    let (mut most_blocks, mut most_entries) = (0, 0);
+    // A phase may be over between two looks.
+    for _ in 0..50 {
+        if phases.len() == 2 && most_blocks > 0 && most_entries > 0 {
+            break;
+        }
+        let socket = cluster.socket();
+        let building = thread::spawn(move || {
+            let mut builder = connect(&socket).expect("a session");
+            execute(&mut builder, "CREATE INDEX t_k ON t USING bedload (k)");
+        });
+        while !building.is_finished() {
+            let seen = watcher.query(
+                "SELECT phase, blocks_done, blocks_total, tuples_done, tuples_total FROM pg_stat_progress_create_index",
+                &[],
+            );
+            for row in seen.expect("the progress") {
+                let phase: String = row.get(0);
+                let [blocks, blocks_total, entries, entries_total] =
+                    [1, 2, 3, 4].map(|at| row.get::<_, i64>(at));
+                assert!(blocks <= blocks_total && entries <= entries_total, "{row:?}");
+                if phase.starts_with("building index: scanning") {
+                    most_blocks = most_blocks.max(blocks);
+                }
+                if phase.starts_with("building index: sorting") {
+                    assert_eq!(entries_total, 200_000);
+                    most_entries = most_entries.max(entries);
+                }
+                if phase.starts_with("building index: s") {
+                    phases.insert(phase);
+                }
+            }
+        }
+        building.join().expect("it is built");
+        execute(&mut client, "DROP INDEX t_k");
+    }
+    assert_eq!(
+        phases.iter().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "building index: scanning table",
+            "building index: sorting and loading entries"
+        ]
+    );
 }

@@ -1,8 +1,12 @@
 //! Entries that wait in a session, and the cases in which they must not.
 
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
 use postgres::Client;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, connect};
 use crate::rows::{By, check, create_table, execute, execute_each, number, pending, rows_by, same_rows};
 
 fn table(client: &mut Client) {
@@ -92,6 +96,14 @@ fn entries_of_an_aborted_subtransaction_are_dropped() {
            SAVEPOINT b; INSERT INTO t SELECT 300000 + i, i FROM generate_series(1, 500) i; RELEASE b;
          ROLLBACK TO a;
          SAVEPOINT c; INSERT INTO t SELECT 400000 + i, i FROM generate_series(1, 60) i; RELEASE c;",
+    );
+    assert_eq!(pending(&mut writer, "t_k"), 110);
+    // The aborted one has no entries but those of its child.
+    execute(
+        &mut writer,
+        "SAVEPOINT a;
+           SAVEPOINT b; INSERT INTO t SELECT 300000 + i, i FROM generate_series(1, 500) i; RELEASE b;
+         ROLLBACK TO a;",
     );
     assert_eq!(pending(&mut writer, "t_k"), 110);
     execute_each(
@@ -315,4 +327,165 @@ fn temporary_and_unlogged_tables_have_indexes() {
     );
     assert_eq!(same_rows(&mut client, "u", "true"), 5000);
     check(&mut client, "u_k");
+}
+
+/// Deferred triggers run before the entries of a transaction are published, and bring more of them.
+#[test]
+fn rows_of_deferred_triggers_are_published() {
+    let cluster = Cluster::start();
+    let (mut client, mut other) = (cluster.client(), cluster.client());
+    table(&mut client);
+    execute(
+        &mut client,
+        "CREATE FUNCTION more() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
+             RETURN NULL;
+         END $$;
+         CREATE TABLE cause (k int8);
+         CREATE CONSTRAINT TRIGGER more AFTER INSERT ON cause DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION more()",
+    );
+    for end in ["COMMIT", "PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'"] {
+        let before = found(&mut other, "k > 5000");
+        execute_each(&mut client, &["BEGIN", "INSERT INTO cause VALUES (1)"]);
+        assert_eq!(found(&mut client, "k > 5000"), before, "they come later");
+        end.split("; ")
+            .for_each(|statement| execute(&mut client, statement));
+        assert_eq!(found(&mut other, "k > 5000"), before + 10, "{end}");
+    }
+    check(&mut client, "t_k");
+}
+
+/// No other session moves, rebuilds or drops an index for which entries wait.
+#[test]
+fn an_index_is_locked_while_entries_wait_for_it() {
+    let cluster = Cluster::start_with("allow_in_place_tablespaces = on");
+    let (mut writer, mut other) = (cluster.client(), cluster.client());
+    table(&mut writer);
+    execute(&mut other, "CREATE TABLESPACE elsewhere LOCATION ''");
+    execute(&mut other, "SET lock_timeout = '50ms'");
+    for begin in [
+        "BEGIN",
+        "BEGIN; SAVEPOINT a",
+        "BEGIN; SAVEPOINT a; SAVEPOINT b; INSERT INTO t VALUES (1, 1); ROLLBACK TO b",
+    ] {
+        execute(
+            &mut writer,
+            &format!("{begin}; INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i"),
+        );
+        // Nothing else is asked of the index, as that would lock it too.
+        for statement in [
+            "ALTER INDEX t_k SET TABLESPACE elsewhere",
+            "REINDEX INDEX t_k",
+            "DROP INDEX t_k",
+        ] {
+            let refused = other.batch_execute(statement).expect_err(statement);
+            assert_eq!(
+                refused.code().map(|code| code.code()),
+                Some("55P03"),
+                "{statement}: {refused:?}"
+            );
+        }
+        execute(&mut writer, "COMMIT");
+    }
+    execute(&mut other, "ALTER INDEX t_k SET TABLESPACE elsewhere");
+    assert_eq!(same_rows(&mut other, "t", "k > 5000"), 30);
+    check(&mut other, "t_k");
+}
+
+/// What waits when an index is built beside its session is of rows that the build waits for.
+#[test]
+fn indexes_are_built_beside_sessions_with_waiting_entries() {
+    let cluster = Cluster::start();
+    let (mut writer, mut late) = (cluster.client(), cluster.client());
+    table(&mut writer);
+    for statement in [
+        "CREATE INDEX CONCURRENTLY t_again ON t USING bedload (k)",
+        "REINDEX INDEX CONCURRENTLY t_again",
+    ] {
+        execute(
+            &mut writer,
+            "BEGIN; INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 500) i",
+        );
+        let socket = cluster.socket();
+        let building = thread::spawn(move || {
+            let mut builder = connect(&socket).expect("a session");
+            execute(&mut builder, statement);
+        });
+        let waits =
+            "SELECT count(*) FROM pg_stat_activity WHERE query ~ 'CONCURRENTLY' AND wait_event_type = 'Lock'
+             AND pid <> pg_backend_pid()";
+        while number(&mut late, waits) == 0 {
+            assert!(!building.is_finished(), "it waits for the writer");
+            thread::sleep(Duration::from_millis(5));
+        }
+        // Into both indexes, where they are ready for it.
+        execute(
+            &mut late,
+            "INSERT INTO t SELECT 9000 + i, i FROM generate_series(1, 500) i",
+        );
+        execute(
+            &mut writer,
+            "INSERT INTO t SELECT 7000 + i, i FROM generate_series(1, 500) i; COMMIT",
+        );
+        building.join().expect("it is built");
+        for index in ["t_k", "t_again"] {
+            check(&mut late, index);
+        }
+    }
+}
+
+/// Entries that were published before their transaction was aborted are of dead rows.
+#[test]
+fn published_entries_of_an_aborted_transaction_are_vacuumed() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    table(&mut client);
+    execute(
+        &mut client,
+        "BEGIN; SET LOCAL bedload.batch_entries = 100; INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i; ROLLBACK",
+    );
+    let entries = "SELECT entries FROM bedload_info('t_k')";
+    assert!(number(&mut client, entries) > 1500);
+    assert_eq!(same_rows(&mut client, "t", "k > 0"), 1000);
+    execute(&mut client, "VACUUM t");
+    assert_eq!(number(&mut client, entries), 1000);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT -i, i FROM generate_series(1, 1000) i",
+    );
+    assert_eq!(same_rows(&mut client, "t", "k > 0"), 1000);
+    check(&mut client, "t_k");
+}
+
+/// Rows that are frozen or locked as they come, and files that are written without a log.
+#[test]
+fn rows_that_are_frozen_locked_or_not_logged_are_found() {
+    let cluster = Cluster::start_with("wal_level = minimal\nmax_wal_senders = 0");
+    let mut client = cluster.client();
+    for threshold in ["'1kB'", "'1GB'"] {
+        execute(&mut client, &format!("SET wal_skip_threshold = {threshold}"));
+        execute(
+            &mut client,
+            "DROP TABLE IF EXISTS t; BEGIN; CREATE TABLE t (k int8, id int8)",
+        );
+        for build in ["CREATE INDEX t_k ON t USING bedload (k)", "TRUNCATE t"] {
+            execute(&mut client, build);
+            let mut copy = client.copy_in("COPY t FROM STDIN (FREEZE)").expect("a copy");
+            for id in 0..3000 {
+                writeln!(copy, "{}\t{id}", id * 7919 % 3001).expect("a row");
+            }
+            copy.finish().expect("rows");
+        }
+        execute(
+            &mut client,
+            "SAVEPOINT a; INSERT INTO t SELECT i, i FROM generate_series(1, 500) i; ROLLBACK TO a;
+             SELECT * FROM t WHERE k < 100 FOR UPDATE; INSERT INTO t SELECT i, i FROM generate_series(1, 700) i; COMMIT",
+        );
+        drop(client);
+        cluster.kill_and_recover();
+        client = cluster.client();
+        assert_eq!(same_rows(&mut client, "t", "k >= 0"), 3700);
+        check(&mut client, "t_k");
+    }
 }

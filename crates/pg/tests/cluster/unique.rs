@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Barrier;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -168,6 +168,33 @@ fn is_waiting(receiver: &Receiver<Result<(), Failure>>) -> bool {
 
 fn finish(receiver: &Receiver<Result<(), Failure>>) -> Result<(), Failure> {
     receiver.recv_timeout(Duration::from_secs(60)).expect("it ends")
+}
+
+/// A session waits between its check of a key and the insertion, while another inserts the key.
+#[test]
+fn no_other_session_comes_between_check_and_insertion() {
+    let cluster = Cluster::start();
+    let (mut client, socket) = (cluster.client(), cluster.socket());
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
+         SELECT pg_advisory_lock(7)",
+    );
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    let first = start(&socket, "SET bedload.pause = 7; INSERT INTO t VALUES (1, 1)");
+    while number(&mut client, waits) == 0 {
+        assert_eq!(first.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let second = start(&socket, "INSERT INTO t VALUES (1, 2)");
+    assert!(is_waiting(&second), "the other has the key's lock");
+    // Another key has another lock.
+    execute(&mut cluster.client(), "INSERT INTO t VALUES (2, 3)");
+    execute(&mut client, "SELECT pg_advisory_unlock(7)");
+    assert_eq!(finish(&first), Ok(()));
+    assert_eq!(finish(&second).expect_err("a duplicate")[0], "23505");
+    assert_eq!(number(&mut client, "SELECT sum(id)::int8 FROM t"), 4);
+    check(&mut client, "t_k");
 }
 
 /// A transaction has done something to a key, another inserts it and waits, then the first one

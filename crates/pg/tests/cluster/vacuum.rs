@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use postgres::Client;
+
 use crate::cluster::{Cluster, connect};
 use crate::rows::{Rng, check, create_table, execute, number, same_rows};
 
@@ -155,4 +157,43 @@ fn vacuum_runs_beside_writers_and_readers() {
     });
     check(&mut client, "t_k");
     same_rows(&mut client, "t", "true");
+}
+
+/// VACUUM keeps the entries of rows that a snapshot may need, and takes them when it may not. Then
+/// their pages are used again.
+#[test]
+fn vacuum_keeps_what_a_held_snapshot_needs() {
+    let cluster = Cluster::start();
+    let (mut client, mut other) = (cluster.client(), cluster.client());
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i * 7919 % 10007, i FROM generate_series(1, 5000) i",
+    );
+    execute(&mut other, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+    let seen = same_rows(&mut other, "t", "k BETWEEN 100 AND 2000");
+    let rounds = |client: &mut Client, count: i64| {
+        for _ in 0..count {
+            execute(client, "UPDATE t SET k = k + 1");
+            execute(client, "VACUUM t");
+        }
+    };
+    let entries = "SELECT entries FROM bedload_info('t_k')";
+    let blocks = "SELECT pg_relation_size('t_k') / 8192";
+    rounds(&mut client, 6);
+    assert_eq!(number(&mut client, entries), 7 * 5000);
+    assert_eq!(same_rows(&mut other, "t", "k BETWEEN 100 AND 2000"), seen);
+    let held = number(&mut client, blocks);
+    let used = number(&mut client, "SELECT pages FROM bedload_info('t_k')");
+    assert!(held <= 2 * used, "{held} blocks, {used} of them used");
+    check(&mut client, "t_k");
+    execute(&mut other, "COMMIT");
+    execute(&mut client, "VACUUM t");
+    assert_eq!(number(&mut client, entries), 5000);
+    rounds(&mut client, 12);
+    assert_eq!(number(&mut client, entries), 5000);
+    let later = number(&mut client, blocks);
+    assert!(later <= held, "{later} blocks, and {held} with the snapshot");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k > 500");
 }

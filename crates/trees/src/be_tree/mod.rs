@@ -17,6 +17,7 @@
 //! | [`Maintainer`] | pushes down, merges and splits, a bounded piece at a time |
 //! | [`BulkDelete`] | vacuum |
 //! | [`Level`] | how much each level has |
+//! | [`FilterProbes`] | how often filters err |
 //! | [`Runs`] | what a tree asks of its runs: those of entries, or of another kind |
 //!
 //! # Shape
@@ -91,6 +92,7 @@ mod maintain;
 mod meta;
 mod node;
 mod options;
+mod probe;
 mod reach;
 mod retain;
 mod runs;
@@ -104,6 +106,7 @@ pub use insert::{Pressure, SealedBatch, SortedBatch};
 pub use levels::Level;
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
+pub use probe::FilterProbes;
 pub use reach::PageVisitor;
 pub use retain::{EdgeRange, RunEdit};
 pub use runs::{MergeTarget, RowForm, RunMerge, RunProblem, RunSlice, Runs, TreeRun};

@@ -217,6 +217,29 @@ fn filters_spare_lookups_the_runs() {
     assert!(reads[0] >= 20 && reads[1] <= 14, "{reads:?}");
 }
 
+/// Probes find the share of keys that filters do not rule out: less with more bits for each key.
+#[test]
+fn probes_of_filters_find_false_positives() {
+    let probes = |bits| {
+        let pages = HeapPages::new(PAYLOAD_LEN);
+        let tree = BeTree::create(&pages, U64Order, NoRow, BeTreeOptions::new().filter_bits(bits));
+        let tree = tree.expect("an empty tree");
+        // Small integers, whose hashes are those of the first numbers.
+        for first in 0..10 {
+            publish_keys(&tree, (0..4000).map(|key| (first + key * 10, 0)));
+        }
+        tree.probe_filters().expect("sound")
+    };
+    let share = |bits| {
+        let found = probes(bits);
+        assert!(found.filters > 5 && found.probes >= 2000, "{found:?}");
+        found.false_positives as f64 / found.probes as f64
+    };
+    assert_eq!(probes(0).filters, 0);
+    let (few, many) = (share(2), share(12));
+    assert!(few > 0.1 && many < 0.03, "{few} {many}");
+}
+
 #[test]
 fn a_short_range_reads_only_the_runs_that_it_meets() {
     let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);

@@ -1,15 +1,17 @@
-//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload.
-//! Their answers are the same.
+//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload. Their
+//! answers are the same. A standby replays the latter, and compares each page with the primary's.
 //!
 //! `BEDLOAD_PG_SOURCE` names the server's source, which `scripts/pg-source` fetches: `make pg-test`
 //! runs a slice of the suites, `make pg-soak` all of them (`BEDLOAD_PG_SUITES=all`).
 
 mod answers;
+mod replayed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 
@@ -122,6 +124,9 @@ const SETTINGS: &str = "
 
 const DATABASE: &str = "regression";
 
+/// The longest that a standby may be behind when a suite has ended.
+const REPLAY_MAX: Duration = Duration::from_secs(300);
+
 /// The settings that `pg_regress` gives a database that it makes itself.
 const DATABASE_SETTINGS: [&str; 6] = [
     "lc_messages = 'C'",
@@ -215,7 +220,9 @@ impl Suite {
     fn compare(&self) {
         let source = std::env::var("BEDLOAD_PG_SOURCE");
         let source = PathBuf::from(source.expect("BEDLOAD_PG_SOURCE, which scripts/pg-source tells"));
-        let [plain, switched] = [(); 2].map(|()| Cluster::start_with(SETTINGS));
+        let plain = Cluster::start_with(SETTINGS);
+        let switched = Cluster::start_with(&format!("{SETTINGS}wal_consistency_checking = 'all'"));
+        let standby = switched.standby_with(SETTINGS);
         let (expected, found) = thread::scope(|scope| {
             let expected = scope.spawn(|| self.run(&plain, &source, false));
             let found = self.run(&switched, &source, true);
@@ -228,11 +235,14 @@ impl Suite {
         };
         let (switched, kept) = (count(&mut client, "switched"), count(&mut client, "kept"));
         let checked = check_all(&mut client);
+        wait_for(&mut client);
+        let answered = replayed::same_answers(&mut in_database(&standby));
         println!(
             "{}: {files} files have the same answers; {switched} indexes were switched and {kept} kept, {checked} of them \
-             are left and sound",
+             are left and sound, and a standby answers by {answered}",
             self.folder
         );
+        assert!(checked == 0 || answered > 0, "{checked} indexes are left");
         let switched_min = self.switched_min[usize::from(Self::is_whole())];
         assert!(switched >= switched_min, "{switched} indexes for {switched_min}");
     }
@@ -242,6 +252,23 @@ fn in_database(cluster: &Cluster) -> Client {
     let host = cluster.socket();
     let parameters = format!("host={} user=postgres dbname={DATABASE}", host.display());
     Client::connect(&parameters, NoTls).expect("a session")
+}
+
+/// Waits until the standby has replayed everything; it ends if a page is not the primary's.
+fn wait_for(primary: &mut Client) {
+    let here: String = primary
+        .query_one("SELECT pg_current_wal_lsn()::text", &[])
+        .expect("a position")
+        .get(0);
+    let deadline = Instant::now() + REPLAY_MAX;
+    let replayed = format!("SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= '{here}'");
+    while number(primary, &replayed) == 0 {
+        assert!(
+            Instant::now() < deadline,
+            "the standby does not replay what the suite has written"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Checks all indexes that a suite has left; returns how many there are.

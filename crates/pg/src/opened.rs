@@ -1,0 +1,108 @@
+//! An index that a function of SQL was asked about.
+
+#![expect(
+    unsafe_code,
+    reason = "relations are opened and locked, and users changed, by calls into PostgreSQL"
+)]
+
+use std::ffi::c_int;
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use crate::error::{fail, name_of};
+
+/// An index and its table, open and locked until the transaction ends.
+pub(crate) struct Opened {
+    pub(crate) table: pg_sys::Relation,
+    pub(crate) index: pg_sys::Relation,
+}
+
+impl Opened {
+    /// An index of any access method.
+    pub(crate) fn new(id: pg_sys::Oid, lock: u32) -> Self {
+        let lock = lock.cast_signed();
+        // SAFETY: both are locked by opening them, the table first; an error ends the transaction.
+        unsafe {
+            let table = pg_sys::IndexGetRelation(id, true);
+            if table == pg_sys::InvalidOid {
+                let message = format!("relation {} is not an index", id.to_u32());
+                fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
+            }
+            let table = pg_sys::table_open(table, lock);
+            let index = pg_sys::index_open(id, lock);
+            Self { table, index }
+        }
+    }
+
+    /// An index of this access method.
+    pub(crate) fn bedload(id: pg_sys::Oid, lock: u32) -> Self {
+        let opened = Self::new(id, lock);
+        // SAFETY: the index is open.
+        unsafe {
+            let handler = pg_sys::get_am_oid(c"bedload".as_ptr(), true);
+            if (*(*opened.index).rd_rel).relam != handler {
+                let message = format!("\"{}\" is not a bedload index", name_of(opened.index));
+                fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
+            }
+        }
+        opened
+    }
+
+    /// Makes the table's owner the current user as long as the result lives.
+    pub(crate) fn as_owner(&self) -> AsOwner {
+        AsOwner::new(self)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: both were opened with `self`. The locks stay.
+            unsafe {
+                pg_sys::index_close(self.index, pg_sys::NoLock.cast_signed());
+                pg_sys::table_close(self.table, pg_sys::NoLock.cast_signed());
+            }
+        }
+    }
+}
+
+/// The owner of a table as the current user, with the restrictions of `REINDEX`.
+///
+/// Expressions and predicates of an index call functions that the table's owner has chosen. They
+/// must not run with the rights of the superuser who looks at the index.
+pub(crate) struct AsOwner {
+    user: pg_sys::Oid,
+    context: c_int,
+    settings: c_int,
+}
+
+impl AsOwner {
+    fn new(opened: &Opened) -> Self {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        // SAFETY: the table is open. An error ends the transaction, or the subtransaction, whose
+        // abort restores user and settings.
+        unsafe {
+            pg_sys::GetUserIdAndSecContext(&raw mut user, &raw mut context);
+            let owner = (*(*opened.table).rd_rel).relowner;
+            let restricted = context | pg_sys::SECURITY_RESTRICTED_OPERATION.cast_signed();
+            pg_sys::SetUserIdAndSecContext(owner, restricted);
+            Self {
+                user,
+                context,
+                settings: pg_sys::NewGUCNestLevel(),
+            }
+        }
+    }
+}
+
+impl Drop for AsOwner {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: both are what `new` has left.
+            unsafe {
+                pg_sys::AtEOXact_GUC(false, self.settings);
+                pg_sys::SetUserIdAndSecContext(self.user, self.context);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `bedload_advise` and `bedload_order`: who would gain, and how far rows are from an index's
+//! order.
+
+use postgres::{Client, Row};
+
+use crate::cluster::Cluster;
+use crate::rows::{execute, number};
+
+/// A B-tree of 40,000 rows has some 110 pages of 8 KiB. Shared buffers have room for 16 of them.
+const SETTINGS: &str =
+    "shared_buffers = 128kB\neffective_cache_size = '1GB'\nmax_connections = 5\nmax_wal_senders = 0";
+const ROWS: i64 = 40_000;
+
+fn load(client: &mut Client, name: &str, key: &str) {
+    execute(
+        client,
+        &format!(
+            "CREATE TABLE {name} (k int8, note text); CREATE INDEX {name}_k ON {name} (k);
+             INSERT INTO {name} SELECT {key}, 'note' FROM generate_series(1, {ROWS}) i"
+        ),
+    );
+}
+
+fn advice(client: &mut Client, index: &str) -> Row {
+    let query = format!("SELECT * FROM bedload_advise('{index}')");
+    client
+        .query_one(&query, &[])
+        .unwrap_or_else(|error| panic!("{index}: {error:?}"))
+}
+
+fn gain(client: &mut Client, index: &str) -> String {
+    advice(client, index).get("gain")
+}
+
+#[test]
+fn the_order_of_arrival_and_the_memory_decide() {
+    let cluster = Cluster::start_with(SETTINGS);
+    let mut client = cluster.client();
+    load(&mut client, "ascending", "i");
+    load(&mut client, "near", "i + 500 * (i % 3)");
+    load(&mut client, "random", "i * 7919 % 100003");
+    execute(
+        &mut client,
+        "SET stats_fetch_consistency = none; SELECT pg_stat_force_next_flush()",
+    );
+    assert_eq!(gain(&mut client, "ascending_k"), "none");
+    assert_eq!(gain(&mut client, "near_k"), "none");
+    let row = advice(&mut client, "random_k");
+    // So little memory has most blocks read from the system, as the server's statistics tell.
+    assert_eq!(row.get::<_, String>("gain"), "large");
+    let reads: f64 = row.get("blocks_read_per_entry");
+    assert!(reads > 0.5, "{reads} blocks an entry");
+    let (buffers, cache): (f64, f64) = (row.get("beyond_shared_buffers"), row.get("beyond_cache"));
+    assert!(buffers > 0.5 && cache == 0.0, "{buffers} {cache}");
+    assert_eq!(
+        row.get::<_, String>("statement"),
+        "CREATE INDEX CONCURRENTLY random_k_bedload ON public.random USING bedload (k)"
+    );
+    // Without the server's statistics it is the size that tells.
+    execute(&mut client, "SELECT pg_stat_reset()");
+    assert_eq!(gain(&mut client, "random_k"), "some");
+    execute(&mut client, "SET effective_cache_size = '64kB'");
+    assert_eq!(gain(&mut client, "random_k"), "large");
+    assert_eq!(gain(&mut client, "near_k"), "none");
+    // What it says can be done.
+    let statement: String = advice(&mut client, "random_k").get("statement");
+    execute(&mut client, &statement);
+    assert_eq!(
+        number(
+            &mut client,
+            "SELECT entries FROM bedload_stats('random_k_bedload')"
+        ),
+        ROWS
+    );
+}
+
+/// With memory for all of it, an index stays where it is.
+#[test]
+fn what_fits_into_memory_gains_nothing() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    load(&mut client, "random", "i * 7919 % 100003");
+    let row = advice(&mut client, "random_k");
+    assert_eq!(row.get::<_, String>("gain"), "none");
+    assert_eq!(
+        row.get::<_, String>("reason"),
+        "100 % of the rows belong into leaves that are in shared_buffers"
+    );
+    assert_eq!(row.get::<_, Option<String>>("statement"), None);
+    execute(&mut client, "TRUNCATE random; INSERT INTO random VALUES (1, '')");
+    let reason: String = advice(&mut client, "random_k").get("reason");
+    assert_eq!(reason, "fewer than 1000 rows were sampled");
+}
+
+#[test]
+fn indexes_that_have_to_be_b_trees_are_told() {
+    let cluster = Cluster::start_with(SETTINGS);
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        &format!(
+            "CREATE TABLE t (id int8 PRIMARY KEY, k int8, tags int4[], code text COLLATE \"C\", who uuid);
+             INSERT INTO t SELECT i * 7919 % 100003, i * 7919 % 100003, ARRAY[i], md5(i::text), md5(i::text)::uuid
+                 FROM generate_series(1, {ROWS}) i;
+             CREATE UNIQUE INDEX t_unique ON t (k); CREATE TABLE u (k int8 REFERENCES t (k));
+             CREATE UNIQUE INDEX t_both ON t (k, id);
+             CREATE INDEX t_tags ON t (tags);
+             CREATE INDEX t_code ON t (code text_pattern_ops DESC, (k % 7) NULLS FIRST) INCLUDE (id)
+                 WITH (fillfactor = 70) WHERE k > 10;
+             CREATE INDEX t_who ON t (who); CREATE INDEX t_hash ON t USING hash (k);
+             CREATE TABLE p (k int8) PARTITION BY HASH (k); CREATE INDEX p_k ON p (k)"
+        ),
+    );
+    for (index, reason) in [
+        (
+            "t_pkey",
+            "it belongs to constraint \"t_pkey\", and constraints need B-trees",
+        ),
+        (
+            "t_unique",
+            "foreign key \"u_k_fkey\" points to it, and foreign keys need B-trees",
+        ),
+        ("t_tags", "bedload has no operator class like array_ops of tags"),
+    ] {
+        let row = advice(&mut client, index);
+        assert_eq!(row.get::<_, String>("gain"), "none", "{index}");
+        assert_eq!(row.get::<_, String>("reason"), reason);
+    }
+    let both: String = advice(&mut client, "t_both").get("reason");
+    assert!(both.contains("INSERT ON CONFLICT is refused"), "{both}");
+    for index in ["t_both", "t_code", "t_who"] {
+        let row = advice(&mut client, index);
+        assert_ne!(row.get::<_, String>("gain"), "none", "{index}");
+        let statement: String = row.get("statement");
+        execute(&mut client, &statement);
+        let same = "SELECT (pg_get_indexdef(a.oid) = regexp_replace(replace(pg_get_indexdef(b.oid), 'USING bedload', 'USING btree'), '_bedload', ''))::int::int8
+             FROM pg_class a, pg_class b WHERE a.relname = $1 AND b.relname = $1 || '_bedload'";
+        let same: i64 = client.query_one(same, &[&index]).expect("both").get(0);
+        // There is no fillfactor.
+        assert_eq!(same == 1, index != "t_code", "{statement}");
+    }
+    for (index, message) in [
+        ("t", "is not an index"),
+        ("t_hash", "\"t_hash\" is not a B-tree"),
+        ("t_who_bedload", "\"t_who_bedload\" is not a B-tree"),
+        ("p_k", "\"p_k\" is partitioned"),
+    ] {
+        let refused = client.query(&format!("SELECT bedload_advise('{index}')"), &[]);
+        let refused = refused.expect_err(index);
+        let found = refused
+            .as_db_error()
+            .map_or("", postgres::error::DbError::message);
+        assert!(found.contains(message), "{index}: {found}");
+    }
+}
+
+/// K and L of sequences whose K and L are known.
+#[test]
+fn k_and_l_are_measured() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let mut order = |index: &str, definition: &str| -> (Option<i64>, Option<f64>, Option<f64>) {
+        execute(
+            &mut client,
+            &format!("DROP INDEX IF EXISTS {index}; CREATE INDEX {index} ON {definition}"),
+        );
+        let query = format!("SELECT rows, k_share, l_share FROM bedload_order('{index}')");
+        let row = client.query_one(&query, &[]).expect("a measure");
+        (row.get(0), row.get(1), row.get(2))
+    };
+    let mut other = cluster.client();
+    // Each tenth row comes 50 rows late; of them each third has a name.
+    execute(
+        &mut other,
+        "CREATE TABLE t (k int8, name text, at date);
+         INSERT INTO t SELECT CASE WHEN i % 10 = 0 THEN i * 2 - 101 ELSE i * 2 END, 'x' || i, date '2020-01-01' + i
+             FROM generate_series(1, 20000) i",
+    );
+    let (rows, k, l) = order("t_k", "t USING bedload (k)");
+    assert_eq!(rows, Some(20_000));
+    let (k, l) = (k.expect("a share"), l.expect("a share"));
+    assert!((0.099..=0.101).contains(&k), "K is {k}");
+    assert!((0.0022..=0.0028).contains(&l), "L is {l}");
+    assert_eq!(
+        order("t_k", "t (k)"),
+        (rows, Some(k), Some(l)),
+        "a B-tree has the same order"
+    );
+    assert_eq!(
+        order("t_at", "t USING bedload (at)"),
+        (rows, Some(0.0), Some(0.0))
+    );
+    // Backwards, and a part of the rows.
+    let (rows, k, l) = order("t_at", "t USING bedload (at DESC) WHERE k % 3 = 0");
+    let rows = rows.expect("a number");
+    assert!((6000..7000).contains(&rows), "{rows} rows");
+    assert_eq!(k, Some((rows - 1) as f64 / rows as f64));
+    assert_eq!(l, Some((rows - 1) as f64 / rows as f64));
+    let (_, k, _) = order("t_md5", "t USING bedload ((md5(name) COLLATE \"C\"))");
+    assert!(k.is_some_and(|k| k > 0.9), "an expression: {k:?}");
+    for method in [
+        "bedload (name text_hash_ops)",
+        "hash (k)",
+        "brin (k)",
+        "gin (to_tsvector('simple', name))",
+    ] {
+        let found = order("t_name", &format!("t USING {method}"));
+        assert_eq!(found, (None, None, None), "{method}");
+    }
+    execute(&mut other, "CREATE TABLE empty (k int8)");
+    assert_eq!(
+        order("e_k", "empty USING bedload (k)"),
+        (Some(0), Some(0.0), Some(0.0))
+    );
+    // A sample of a larger table.
+    execute(
+        &mut other,
+        "INSERT INTO empty SELECT i FROM generate_series(1, 400000) i",
+    );
+    let (rows, k, _) = order("e_k", "empty USING bedload (k)");
+    assert!(
+        rows.is_some_and(|rows| (20_000..200_000).contains(&rows)),
+        "{rows:?} rows"
+    );
+    assert_eq!(k, Some(0.0));
+}
+
+/// Expressions of an index belong to its owner, who must not get the rights of the superuser that
+/// looks at the index.
+#[test]
+fn expressions_run_as_the_owner_of_the_table() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE ROLE owner; CREATE SCHEMA own AUTHORIZATION owner; SET ROLE owner;
+         CREATE TABLE own.seen (who text);
+         CREATE FUNCTION own.spy(k int8) RETURNS int8 IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+             IF current_user <> 'owner' THEN RAISE EXCEPTION 'run by %', current_user; END IF;
+             PERFORM set_config('work_mem', '64kB', false);
+             RETURN k;
+         END $$;
+         CREATE TABLE own.t (k int8); INSERT INTO own.t SELECT generate_series(1, 2000);
+         CREATE INDEX t_spy ON own.t USING bedload (own.spy(k)); CREATE INDEX t_tree ON own.t (own.spy(k));
+         RESET ROLE; SET work_mem = '5MB'",
+    );
+    for query in [
+        "SELECT bedload_check('own.t_spy')",
+        "SELECT bedload_order('own.t_spy')",
+        "SELECT bedload_advise('own.t_tree')",
+    ] {
+        client
+            .query(query, &[])
+            .unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        let after = client.query_one("SELECT current_user::text, current_setting('work_mem')", &[]);
+        let after = after.expect("a row");
+        assert_eq!((after.get(0), after.get(1)), ("postgres", "5MB"), "{query}");
+    }
+    execute(&mut client, "GRANT pg_monitor TO owner; SET ROLE owner");
+    assert_eq!(gain(&mut client, "own.t_tree"), "none");
+    let refused = client.query("SELECT bedload_check('own.t_spy', false)", &[]);
+    assert_eq!(
+        refused
+            .expect_err("refused")
+            .code()
+            .map(|code| code.code().to_owned()),
+        Some("42501".to_owned())
+    );
+}

@@ -1,0 +1,123 @@
+//! Logical replication into tables with these indexes, one of which is a table's replica identity.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::rows::{check, execute, number, same_rows};
+
+/// `t` has a B-tree as its primary key, `u` a unique index of ours in that place, and `f` no key at
+/// all.
+const TABLES: &str = "
+    CREATE TABLE t (id int8 PRIMARY KEY, k int8);
+    CREATE TABLE u (id int8 NOT NULL, k int8);
+    CREATE UNIQUE INDEX u_id ON u USING bedload (id);
+    ALTER TABLE u REPLICA IDENTITY USING INDEX u_id;
+    CREATE TABLE f (id int8, k int8);
+    ALTER TABLE f REPLICA IDENTITY FULL;";
+
+const INDEXES: [&str; 4] = ["t_k", "u_k", "u_id", "f_k"];
+
+/// Waits until the subscriber has what the publisher has committed.
+fn catch_up(publisher: &mut Client) {
+    let here: String = publisher
+        .query_one("SELECT pg_current_wal_insert_lsn()::text", &[])
+        .expect("a position")
+        .get(0);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_there = format!("SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn >= '{here}'");
+    while number(publisher, &is_there) == 0 {
+        assert!(Instant::now() < deadline, "the subscriber does not catch up");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn alike(publisher: &mut Client, subscriber: &mut Client) {
+    catch_up(publisher);
+    for table in ["t", "u", "f"] {
+        let rows = format!("SELECT count(*) || ' ' || coalesce(sum(k * id)::text, '') FROM {table}");
+        let rows = [&mut *publisher, &mut *subscriber].map(|client| {
+            let row = client.query_one(&rows, &[]).expect("a sum");
+            row.get::<_, String>(0)
+        });
+        assert_eq!(rows[0], rows[1], "{table}");
+        same_rows(subscriber, table, "k BETWEEN -10000 AND 100000");
+    }
+    INDEXES.iter().for_each(|index| check(subscriber, index));
+}
+
+#[test]
+fn changes_are_applied_to_tables_with_indexes() {
+    let settings = "wal_level = logical\nlogical_decoding_work_mem = 64kB";
+    let [from, to] = [(); 2].map(|()| Cluster::start_with(settings));
+    let (mut publisher, mut subscriber) = (from.client(), to.client());
+    execute(&mut publisher, TABLES);
+    execute(
+        &mut publisher,
+        "CREATE PUBLICATION p FOR TABLE t, u, f;
+         INSERT INTO t SELECT i, i * 7919 % 10007 FROM generate_series(1, 5000) i;
+         INSERT INTO u SELECT * FROM t; INSERT INTO f SELECT * FROM t WHERE id <= 300",
+    );
+    execute(&mut subscriber, TABLES);
+    execute(
+        &mut subscriber,
+        "CREATE INDEX t_k ON t USING bedload (k); CREATE INDEX u_k ON u USING bedload (k);
+         CREATE INDEX f_k ON f USING bedload (k)",
+    );
+    let subscribe = format!(
+        "CREATE SUBSCRIPTION s CONNECTION 'host={} user=postgres dbname=postgres' PUBLICATION p WITH (streaming = on)",
+        from.socket().display()
+    );
+    execute(&mut subscriber, &subscribe);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while number(
+        &mut subscriber,
+        "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'",
+    ) > 0
+    {
+        assert!(
+            Instant::now() < deadline,
+            "the tables are not copied:\n{}",
+            to.log()
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    alike(&mut publisher, &mut subscriber);
+    for table in ["t", "u"] {
+        // Small and large, taken back in part, and with rows found by the replica identity.
+        for statement in [
+            "INSERT INTO t VALUES (100001, 1), (100002, 2)",
+            "BEGIN; INSERT INTO t SELECT 200000 + i, -i FROM generate_series(1, 20000) i; SAVEPOINT a;
+             INSERT INTO t SELECT 300000 + i, i FROM generate_series(1, 5000) i; ROLLBACK TO a;
+             INSERT INTO t SELECT 400000 + i, i FROM generate_series(1, 100) i; COMMIT",
+            "UPDATE t SET k = k + 20000 WHERE id % 5 = 0",
+            "UPDATE t SET id = id + 1000000 WHERE id % 7 = 0",
+            "DELETE FROM t WHERE id % 3 = 0",
+            "INSERT INTO t SELECT i, 50000 FROM generate_series(3, 3000, 3) i WHERE i % 7 <> 0",
+        ] {
+            let statement = statement.replace(" t ", &format!(" {table} "));
+            execute(&mut publisher, &statement);
+        }
+    }
+    execute(
+        &mut publisher,
+        "UPDATE f SET k = -k WHERE id % 2 = 0; DELETE FROM f WHERE id % 3 = 0",
+    );
+    alike(&mut publisher, &mut subscriber);
+    // Addresses of rows are used again.
+    execute(&mut subscriber, "VACUUM t, u, f");
+    execute(
+        &mut publisher,
+        "UPDATE u SET k = k + 1; UPDATE t SET k = k + 1; INSERT INTO f SELECT * FROM u LIMIT 100",
+    );
+    alike(&mut publisher, &mut subscriber);
+    execute(
+        &mut publisher,
+        "TRUNCATE t, u; INSERT INTO u VALUES (1, 1); DELETE FROM u WHERE id = 1; INSERT INTO u VALUES (1, 2)",
+    );
+    alike(&mut publisher, &mut subscriber);
+    assert_eq!(number(&mut subscriber, "SELECT k FROM u"), 2);
+    execute(&mut subscriber, "DROP SUBSCRIPTION s");
+}
