@@ -19,16 +19,18 @@ use crate::hooks;
 use crate::index::Index;
 use crate::pages::PgPages;
 
-/// Counts of this process: merges, push-downs, splits, work lost, entries written.
+/// What this process has done: merges, push-downs, splits, work lost, entries written, the most of
+/// them for one commit.
 #[pg_extern(sql = false)]
 fn harness_work() -> Vec<i64> {
-    let work = hooks::work();
+    let (work, most) = hooks::work();
     let counts = [
         work.merges,
         work.push_downs,
         work.splits,
         work.lost,
         work.entries_written,
+        most,
     ];
     counts
         .map(|count| i64::try_from(count).unwrap_or(i64::MAX))

@@ -56,6 +56,8 @@ pub(crate) fn shrunk() -> u64 {
 
 thread_local! {
     static WORK: Cell<MaintenanceWork> = Cell::new(MaintenanceWork::default());
+    /// The most entries that were written at once.
+    static MOST: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Adds to what this process has done.
@@ -67,6 +69,7 @@ pub(crate) fn note(work: MaintenanceWork) {
     sum.lost += work.lost;
     sum.entries_written += work.entries_written;
     WORK.set(sum);
+    MOST.set(MOST.get().max(work.entries_written));
 }
 
 thread_local! {
@@ -101,7 +104,8 @@ pub(crate) fn set_due(point: i32) -> i32 {
     POINTS_LEFT.replace(point)
 }
 
-/// Counts of this process.
-pub(crate) fn work() -> MaintenanceWork {
-    WORK.get()
+/// What this process has done, and the most entries that it has written for one commit, or one
+/// `VACUUM`.
+pub(crate) fn work() -> (MaintenanceWork, u64) {
+    (WORK.get(), MOST.get())
 }

@@ -46,6 +46,11 @@ const ENTRY_LEN_MAX: usize = PAYLOAD_LEN / 4;
 
 /// Entries that are written, or looked at, between two looks for a cancelled statement.
 const INTERRUPT_ENTRIES: usize = 1024;
+/// A commit that finds maintenance due does one step of it, and goes on while it has written fewer
+/// entries than so many times those that it brought: twice what an entry's whole way down costs, so
+/// that what is due is done in time, and a commit of few entries does not wait for what others have
+/// left.
+const WORK_PER_ENTRY: u64 = 16;
 /// Pages that VACUUM merges between two looks at its cost limit.
 const MAINTENANCE_PAGES: u64 = 64;
 
@@ -343,9 +348,14 @@ impl Index {
         }
         published();
         // Whoever brings entries pays for their way down, whole merges at a time: what is left of a
-        // merge that is not done is lost with this call.
+        // merge that is not done is lost with this call. What is due is told by the nodes, so any
+        // other session can go on.
+        let enough = WORK_PER_ENTRY * count;
         while self.done(maintainer.finish_one()) == Progress::Paused {
             interrupt_point();
+            if maintainer.done().entries_written > enough {
+                break;
+            }
         }
         self.count_work(count, maintainer.done());
     }
@@ -364,8 +374,8 @@ impl Index {
         (meta::work(&self.pages), self.done(self.tree().probe_filters()))
     }
 
-    /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run
-    /// and nothing is above.
+    /// Does the maintenance that is due, at VACUUM's pace, and merges the root's runs into one;
+    /// with `all`, until each leaf has one run and nothing is above.
     pub(crate) fn maintain(&self, all: bool) {
         if all {
             self.seal_all();
@@ -376,7 +386,7 @@ impl Index {
             let progress = if all {
                 maintainer.drain(MAINTENANCE_PAGES)
             } else {
-                maintainer.work(MAINTENANCE_PAGES)
+                maintainer.tidy(MAINTENANCE_PAGES)
             };
             if self.done(progress) != Progress::Paused {
                 self.count_work(0, maintainer.done());

@@ -215,6 +215,17 @@ impl Form {
         }
     }
 
+    /// The entries of integers that are not null, from one up to another, inclusively, where there
+    /// are such.
+    pub(crate) fn range_of_integers(from: Option<i64>, to: Option<i64>) -> KeyRange {
+        (
+            from.map_or(Entry::FIRST, |from| Entry::at(I64Order::prefix_of(from), 0)),
+            to.map_or(Entry::LAST_VALUE, |to| {
+                Entry::last_of_prefix(I64Order::prefix_of(to))
+            }),
+        )
+    }
+
     /// The entries whose keys are `key`: a tag and a value for each column.
     pub(crate) fn range_of_key(self, key: &[u8]) -> KeyRange {
         match self {

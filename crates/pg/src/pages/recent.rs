@@ -14,8 +14,10 @@ use pgrx::pg_sys;
 
 use crate::compat::{self, FileName};
 
-/// Pages that are remembered, each at one place.
-const PLACES: usize = 256;
+/// Pages that are remembered, each at one place: as many as the runs of a million entries that are
+/// above the leaves have, and theirs. They take 56 KiB.
+const PLACES: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 11;
 /// How often a page is found so before it is read as usual.
 const USES: u8 = 8;
 
@@ -32,8 +34,7 @@ thread_local! {
 }
 
 fn place_of(block: pg_sys::BlockNumber) -> usize {
-    let [place, ..] = block.wrapping_mul(0x9e37_79b1).to_be_bytes();
-    place.into()
+    (block.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACE_BITS)) as usize
 }
 
 /// Whether the pages of a relation are in shared buffers.

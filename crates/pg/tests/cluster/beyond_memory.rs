@@ -136,14 +136,27 @@ fn copy(client: &mut Client, first: u64, rows: u64) {
     copy.finish().expect("rows");
 }
 
-/// Copies rows for some time; returns how many a second.
-fn copy_for(client: &mut Client, next: &mut u64, rows_per_copy: u64, time: Duration) -> f64 {
+/// Copies rows for some time; returns how many a second, and how long each transaction took, in
+/// milliseconds.
+fn copy_for(client: &mut Client, next: &mut u64, rows_per_copy: u64, time: Duration) -> (f64, Vec<f64>) {
     let (begin, first) = (Instant::now(), *next);
+    let mut waits = Vec::new();
     while begin.elapsed() < time {
+        let begin = Instant::now();
         copy(client, *next, rows_per_copy);
+        waits.push(begin.elapsed().as_secs_f64() * 1e3);
         *next += rows_per_copy;
     }
-    (*next - first) as f64 / begin.elapsed().as_secs_f64()
+    ((*next - first) as f64 / begin.elapsed().as_secs_f64(), waits)
+}
+
+/// Adds percentiles of how long transactions took.
+fn add_waits(results: &mut Results, subject: &str, what: &str, mut waits: Vec<f64>) {
+    waits.sort_by(f64::total_cmp);
+    for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
+        let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
+        results.add(subject, &format!("{what}, {name}"), "ms", waits[at]);
+    }
 }
 
 /// Fills the table; returns rows a second in each tenth of it.
@@ -237,11 +250,7 @@ fn commits(client: &mut Client, subject: &str, next: &mut u64, time: Duration, r
         waits.push(begin.elapsed().as_secs_f64() * 1e3);
         *next += 1;
     }
-    waits.sort_by(f64::total_cmp);
-    for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
-        let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
-        results.add(subject, &format!("commit of a row, {name}"), "ms", waits[at]);
-    }
+    add_waits(results, subject, "commit of a row", waits);
 }
 
 fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Results) {
@@ -280,8 +289,10 @@ fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Resu
     }
     let mut next = scale.rows;
     for rows_per_copy in [1000, 100_000.min(scale.rows)] {
-        let rate = copy_for(client, &mut next, rows_per_copy, scale.time);
-        results.add(subject, &format!("COPY of {rows_per_copy} rows"), "rows/s", rate);
+        let (rate, waits) = copy_for(client, &mut next, rows_per_copy, scale.time);
+        let what = format!("COPY of {rows_per_copy} rows");
+        results.add(subject, &what, "rows/s", rate);
+        add_waits(results, subject, &what, waits);
     }
     commits(client, subject, &mut next, scale.time, results);
     if subject == "bedload" {

@@ -25,6 +25,7 @@ mod installation;
 mod leftovers;
 mod options;
 mod plans;
+mod read_costs;
 mod reads;
 mod refusals;
 mod replication;

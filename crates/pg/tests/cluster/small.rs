@@ -48,7 +48,7 @@ fn fill(client: &mut Client, method: &str, rows: u64) {
             ),
         );
     }
-    execute(client, "VACUUM ANALYZE t");
+    execute(client, "VACUUM (ANALYZE, INDEX_CLEANUP off) t");
     execute(
         client,
         "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan",

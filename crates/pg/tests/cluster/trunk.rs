@@ -6,7 +6,8 @@ use crate::cluster::Cluster;
 use crate::contract::declare;
 use crate::rows::{check, create_table, execute, number, same_rows};
 
-/// Merges, push-downs, splits, work lost, entries written by the session.
+/// Merges, push-downs, splits, work lost, entries written by the session, and the most of these by
+/// one commit.
 fn work(client: &mut Client) -> Vec<i64> {
     let counts = client.query_one("SELECT harness_work()", &[]);
     counts.expect("counts").get(0)
@@ -30,12 +31,16 @@ fn entries_are_pushed_down() {
         );
         first += count;
     }
-    let [merges, push_downs, splits, lost, written] = work(&mut client).try_into().expect("five counts");
+    let [merges, push_downs, splits, lost, written, most] = work(&mut client).try_into().expect("six counts");
     println!(
         "{rows} rows: {merges} merges, {push_downs} push-downs, {splits} splits, {written} entries written"
     );
     assert!(merges > 0 && push_downs > 0 && splits > 0, "all kinds of steps");
     assert_eq!(lost, 0, "nobody else was at it");
+    // Sixteen times what a commit brought, and one step: all that pends above a leaf, and its run.
+    let pending_and_leaf = (1 << 20 | 1 << 17) / 256;
+    let bound = 16 * 1000 + 2 * pending_and_leaf;
+    assert!(most <= bound, "{most} entries were written for one commit");
     assert!(number(&mut client, "SELECT height::int8 FROM bedload_info('t_k')") >= 3);
     assert_eq!(
         number(&mut client, "SELECT entries FROM bedload_info('t_k')"),

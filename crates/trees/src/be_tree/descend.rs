@@ -113,6 +113,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 IntervalTarget::Before(point) => view.slot_of(&self.order, &point, false)?,
             };
             let before = interval.runs.len();
+            interval.runs.reserve(view.runs);
             if view.level == 0 {
                 for index in (0..view.runs).rev() {
                     interval.runs.push(view.run(index)?);

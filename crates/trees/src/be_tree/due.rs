@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::node::Node;
+use super::node::{Child, Node};
 use super::runs::Runs;
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -11,10 +11,13 @@ use bedload_pages::{PageId, PageRead, Result};
 /// A leaf's small runs, appended one after another, are merged when there are so many.
 const APPENDED_RUNS: usize = 16;
 
+/// Less than this part of a child's share of what pends in a full node is not worth a push.
+const CRUMBS: u64 = 4;
+
 /// One step of maintenance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Merge some of the newest runs of a node into one.
+    /// Merge the newest runs of a node into one.
     Merge { node: PageId, runs: Range<usize> },
     /// Push a child's slices of the oldest runs down to it: those up to `end` that were not yet.
     PushDown {
@@ -30,17 +33,18 @@ pub(super) enum Step {
     Split { parent: PageId, node: PageId },
 }
 
-impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// The first of the newest runs that are being staged: small ones at the root of which no child
-    /// has its slice yet.
-    pub(super) fn staged_from(&self, node: &Node) -> usize {
-        if node.level == 0 {
-            return node.runs.len();
-        }
-        let pushed = node.children.iter().map(|child| child.pushed).max().unwrap_or(0);
-        self.small_from(node, self.config.stage_entries / 2).max(pushed)
-    }
+/// The child for which most pends among those that have not all runs before `end`, and may have
+/// more; and `end`.
+fn fullest(node: &Node, end: usize, may: impl Fn(&Child) -> bool) -> Option<(usize, usize)> {
+    let slots = (0..node.children.len()).filter(|&slot| {
+        let child = &node.children[slot];
+        child.pushed < end && may(child)
+    });
+    let slot = slots.max_by_key(|&slot| node.children[slot].pending);
+    slot.map(|slot| (slot, end))
+}
 
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// The first of the newest runs that all have less than so many entries.
     fn small_from(&self, node: &Node, entries: u64) -> usize {
         let small = node
@@ -51,8 +55,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         node.runs.len() - small.count()
     }
 
-    /// The runs of a node that are to be merged into one: at the root the newest small ones, of
-    /// about the same size; in a leaf those that were appended, or, to tidy up, all.
+    /// The runs of a node that are to be merged into one: above the leaves the newest of which no
+    /// child has its slice yet, once enough of them are of about the same size; in a leaf those
+    /// that were appended, or, to tidy up, all.
     pub(super) fn runs_to_merge(&self, node: &Node, all: bool) -> Option<Range<usize>> {
         let len = node.runs.len();
         if node.level == 0 {
@@ -63,19 +68,78 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 (len - appended >= APPENDED_RUNS).then_some(appended..len)
             };
         }
-        let staged = self.staged_from(node);
+        let (pushed, ratio) = (node.pushed(), self.config.stage_runs);
         let mut limit = self.config.stage_entries / 2;
         let mut limits = Vec::new();
         while limit > 0 {
             limits.push(limit);
-            limit /= self.config.stage_runs as u64;
+            limit /= ratio as u64;
         }
-        // The smallest first, so that runs are merged with their like.
-        limits
-            .into_iter()
-            .rev()
-            .map(|limit| self.small_from(node, limit).max(staged)..len)
-            .find(|runs| runs.len() >= self.config.stage_runs)
+        // The smallest first, so that runs are merged with their like; with others if there are too
+        // many of many sizes.
+        let smaller_than = |limit: u64| self.small_from(node, limit).max(pushed);
+        let mut sizes = limits.iter().rev();
+        let of_a_size = sizes.clone().find_map(|&limit| {
+            let (from, smaller) = (smaller_than(limit), smaller_than(limit / ratio as u64));
+            (smaller - from >= ratio).then_some(from)
+        });
+        let from = of_a_size.or_else(|| {
+            let is_many = len - smaller_than(self.config.stage_entries / 2) >= self.config.small_runs();
+            let from = sizes.find_map(|&limit| {
+                let from = smaller_than(limit);
+                (len - from >= ratio).then_some(from)
+            });
+            from.filter(|_| is_many)
+        });
+        from.map(|from| from..len)
+    }
+
+    /// The runs of a node above the leaves of which no child has its slice yet, if they could be
+    /// merged.
+    pub(super) fn mergeable(node: &Node) -> Option<Range<usize>> {
+        let runs = node.pushed()..node.runs.len();
+        (node.level > 0 && runs.len() > 1).then_some(runs)
+    }
+
+    /// The step after which the root has as few runs as it can have without pushing down.
+    pub(super) fn step_to_tidy(&self) -> Result<Option<Step>> {
+        let runs = Self::mergeable(&self.node(self.root)?);
+        Ok(runs.map(|runs| Step::Merge {
+            node: self.root,
+            runs,
+        }))
+    }
+
+    /// Whether the root has something to merge, to push down or to split.
+    pub(super) fn is_root_due(&self, root: &Node) -> bool {
+        self.runs_to_merge(root, false).is_some()
+            || self.to_push(root, true).is_some()
+            || self.has_many_children(root)
+    }
+
+    /// The child to push down to, and up to which run, from the oldest. Once one child has its
+    /// slices of some runs, they are for the others next: until then none of these runs can be
+    /// forgotten, nor merged with others.
+    fn to_push(&self, node: &Node, is_root: bool) -> Option<(usize, usize)> {
+        let is_full = node.runs.len() > self.config.runs;
+        let share = self.config.pending_entries / self.config.fan_out as u64;
+        let is_worth_it = |child: &Child| is_full || child.pending >= share / CRUMBS;
+        if let Some(found) = fullest(node, node.pushed(), is_worth_it) {
+            return Some(found);
+        }
+        // As much for each child as one of many has: where children are few, they get it sooner.
+        let children = node.children.len().clamp(2, self.config.fan_out) as u64;
+        if !is_full && node.pending() <= share * children {
+            return None;
+        }
+        // Small runs of the root are merged first.
+        let small = self.config.stage_entries / 2 / self.config.stage_runs as u64;
+        let end = if is_root {
+            self.small_from(node, small)
+        } else {
+            node.runs.len()
+        };
+        fullest(node, end, is_worth_it)
     }
 
     /// Returns what the node needs first, if anything. `parent` is none for the root. With `all`,
@@ -83,7 +147,6 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     pub(super) fn step(&self, id: PageId, parent: Option<PageId>, all: bool) -> Result<Option<Step>> {
         let node = self.node(id)?;
         if !(all && node.level > 0)
-            && (parent.is_none() || node.level == 0)
             && let Some(runs) = self.runs_to_merge(&node, all)
         {
             return Ok(Some(Step::Merge { node: id, runs }));
@@ -97,11 +160,14 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }
         // A node is drained before it splits, as a run belongs to one node for life.
         let drain = all || has_many;
-        let end = if drain || parent.is_some() {
-            node.runs.len()
-        } else {
-            self.staged_from(&node)
+        let to_push = |node: &Node| {
+            if drain {
+                fullest(node, node.runs.len(), |_| true)
+            } else {
+                self.to_push(node, parent.is_none())
+            }
         };
+        let end = to_push(&node).map_or(0, |(_, end)| end);
         let mut trimmed = node.clone();
         if self.trim(&mut trimmed, end) > 0 {
             return Ok(Some(Step::Trim { node: id, end }));
@@ -109,10 +175,11 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty()) {
             return Ok(Some(Step::Split { parent, node: id }));
         }
-        let Some(slot) = self.slot_to_push(&trimmed, end, drain) else {
+        // Not to a child that gets nothing.
+        let Some((slot, end)) = to_push(&trimmed) else {
             return Ok(None);
         };
-        let child = trimmed.children[slot].page;
+        let child = node.children[slot].page;
         // The child's maintenance comes first, so that it has room.
         if node.level > 1
             && let Some(step) = self.step(child, Some(id), false)?
@@ -124,26 +191,6 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             child,
             end,
         }))
-    }
-
-    /// The child to push down to: the fullest, if too much pends; if there are too many runs, the
-    /// fullest of those that keep the oldest from being forgotten.
-    fn slot_to_push(&self, node: &Node, end: usize, drain: bool) -> Option<usize> {
-        let fullest = |may: &dyn Fn(usize) -> bool| {
-            let slots = (0..node.children.len()).filter(|&slot| node.children[slot].pushed < end);
-            slots
-                .filter(|&slot| may(slot))
-                .max_by_key(|&slot| node.children[slot].pending)
-        };
-        if drain {
-            fullest(&|_| true)
-        } else if end > self.config.runs {
-            fullest(&|slot| node.children[slot].pushed == 0)
-        } else if node.pending() > self.config.pending_entries {
-            fullest(&|_| true)
-        } else {
-            None
-        }
     }
 
     /// Notes where a child has nothing to get from the oldest runs, up to `end`, and takes out the

@@ -76,7 +76,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
         })
     }
 
-    /// Inserts entries that ascend, in runs of [`BeTreeOptions::leaf_entries`](super::BeTreeOptions::leaf_entries), each published by
+    /// Inserts entries that ascend, in runs of
+    /// [`BeTreeOptions::leaf_entries`](super::BeTreeOptions::leaf_entries), each published by
     /// itself.
     ///
     /// # Errors
@@ -341,15 +342,11 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
 
     /// How far maintenance of the root is behind.
     pub(super) fn pressure(&self, root: &Node) -> Pressure {
-        let staged = self.staged_from(root);
-        let is_over = |times: usize| {
-            staged > times * self.config.runs
-                || root.runs.len() - staged >= times * self.config.stage_runs
-                || root.pending() > times as u64 * self.config.pending_entries
-        };
-        if is_over(2) {
+        let is_high = root.runs.len() > self.config.runs + self.config.stage_runs
+            || root.pending() > 2 * self.config.pending_entries;
+        if is_high {
             Pressure::High
-        } else if is_over(1) || self.has_many_children(root) {
+        } else if self.is_root_due(root) {
             Pressure::Due
         } else {
             Pressure::None
@@ -392,11 +389,6 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
         self.check(key, tie)?;
         self.builder.push_tombstone(key, tie)?;
         self.pushed(key, tie)
-    }
-
-    /// Entries added so far.
-    pub fn entries(&self) -> u64 {
-        self.entries
     }
 
     fn check(&self, key: &[u8], tie: u64) -> Result<()> {

@@ -76,7 +76,11 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         };
         let node = tree.node(id)?;
         let all = node.level == 0 && runs.start == 0;
-        if tree.runs_to_merge(&node, all) != Some(runs.clone()) {
+        let may_be = [
+            tree.runs_to_merge(&node, all),
+            BeTree::<O, L, S>::mergeable(&node),
+        ];
+        if !may_be.contains(&Some(runs.clone())) {
             return Ok(None);
         }
         let inputs = node.runs[runs.clone()].to_vec();
@@ -371,7 +375,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         let child = &mut parent.children[slot];
         child.pushed += push.slices.len();
         child.pending = child.pending.saturating_sub(push.pushed_entries);
-        let trimmed = self.trim(parent, self.staged_from(parent));
+        let trimmed = self.trim(parent, parent.pushed());
         Some(runs_of(&before[..trimmed]))
     }
 

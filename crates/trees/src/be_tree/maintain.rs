@@ -52,6 +52,16 @@ impl AddAssign for MaintenanceWork {
     }
 }
 
+/// How much maintenance is asked for.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    Due,
+    /// What is due, and one run at the root.
+    Root,
+    /// Until nothing is left above the leaves.
+    All,
+}
+
 /// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by
 /// one at a time.
 ///
@@ -63,6 +73,7 @@ pub struct Maintainer<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     /// Where a node was pushed down to last: it may have too much now.
     next: Option<(PageId, PageId)>,
     drained_to: Option<PointBuf>,
+    has_tidied: bool,
     work: MaintenanceWork,
 }
 
@@ -74,6 +85,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             job: None,
             next: None,
             drained_to: None,
+            has_tidied: false,
             work: MaintenanceWork::default(),
         }
     }
@@ -92,7 +104,18 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
     ///
     /// The store failed, or a page is damaged. The merge under way is lost.
     pub fn work(&mut self, pages: u64) -> Result<Progress> {
-        self.go_on(pages, false, false)
+        self.go_on(pages, Extent::Due, false)
+    }
+
+    /// As [`work`](Self::work), and then merges the runs of the root into one, but for those that
+    /// are being pushed down: for a quiet moment, as readers look at each of them. A maintainer
+    /// does that once, as others may go on adding runs.
+    ///
+    /// # Errors
+    ///
+    /// As for [`work`](Self::work).
+    pub fn tidy(&mut self, pages: u64) -> Result<Progress> {
+        self.go_on(pages, Extent::Root, false)
     }
 
     /// As [`work`](Self::work), but does one whole merge, push-down or split.
@@ -101,7 +124,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
     ///
     /// As for [`work`](Self::work).
     pub fn finish_one(&mut self) -> Result<Progress> {
-        self.go_on(u64::MAX, false, true)
+        self.go_on(u64::MAX, Extent::Due, true)
     }
 
     /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one
@@ -111,19 +134,26 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
     ///
     /// As for [`work`](Self::work).
     pub fn drain(&mut self, pages: u64) -> Result<Progress> {
-        self.go_on(pages, true, false)
+        self.go_on(pages, Extent::All, false)
     }
 
-    fn go_on(&mut self, pages: u64, all: bool, one: bool) -> Result<Progress> {
+    fn go_on(&mut self, pages: u64, extent: Extent, one: bool) -> Result<Progress> {
         let mut left = pages;
         loop {
             let (step, mut job) = match self.job.take() {
                 Some(job) => job,
                 None => {
-                    let step = if all {
-                        self.next_to_drain()?
-                    } else {
-                        self.next_due()?
+                    let step = match extent {
+                        Extent::All => self.next_to_drain()?,
+                        Extent::Due => self.next_due()?,
+                        Extent::Root => match self.next_due()? {
+                            Some(step) => Some(step),
+                            None if !self.has_tidied => {
+                                self.has_tidied = true;
+                                self.tree.step_to_tidy()?
+                            }
+                            None => None,
+                        },
                     };
                     let Some(step) = step else {
                         return Ok(Progress::Idle);

@@ -32,7 +32,8 @@
 //!    node it is in the later run.
 //! 4. For each child a node knows how many of its runs, from the oldest, have been pushed down to
 //!    it. Their slices of the child's interval are not looked at any more; a run of which every
-//!    child has its slice is forgotten.
+//!    child has its slice is forgotten. Runs of which no child has its slice are merged with others
+//!    of about their size.
 //! 5. A leaf has one run, and those that were appended behind it or came in order: no two of its
 //!    runs overlap, and their order is that of their keys.
 //! 6. What lies above all entries of the tree goes straight to the rightmost leaf, or to a new one:

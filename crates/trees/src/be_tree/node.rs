@@ -248,6 +248,11 @@ impl Node {
         self.runs.remove(at).run
     }
 
+    /// How many runs, from the oldest, some child has its slices of.
+    pub(super) fn pushed(&self) -> usize {
+        self.children.iter().map(|child| child.pushed).max().unwrap_or(0)
+    }
+
     /// The slot of a child.
     pub(super) fn slot_of(&self, page: PageId) -> Option<usize> {
         self.children.iter().position(|child| child.page == page)

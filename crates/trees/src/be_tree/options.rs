@@ -10,11 +10,16 @@ use crate::run::RunOptions;
 /// run that is rewritten as a whole. The defaults keep that law, and [`BeTreeOptions::shrunk`]
 /// does.
 ///
+/// Runs of a node above the leaves are merged with others of about their size,
+/// [`BeTreeOptions::stage_runs`] at a time, as long as they are small
+/// ([`BeTreeOptions::stage_entries`]). So an entry is written once more for each size that its run
+/// comes to have, and a reader meets fewer than `stage_runs` runs of each size.
+///
 /// ```
 /// use bedload_trees::be_tree::BeTreeOptions;
 ///
-/// let small = BeTreeOptions::new().shrunk(256);
-/// assert_eq!(small, BeTreeOptions::new().leaf_entries(512).pending_entries(4096).stage_entries(256));
+/// let small = BeTreeOptions::new().shrunk(256); assert_eq!(small,
+/// BeTreeOptions::new().leaf_entries(512).pending_entries(4096).stage_entries(1024));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -34,11 +39,11 @@ impl BeTreeOptions {
         Self {
             run: RunOptions::new(),
             fan_out: 16,
-            runs: 12,
+            runs: 20,
             pending_entries: 1 << 20,
             leaf_entries: 1 << 17,
-            stage_entries: 1 << 16,
-            stage_runs: 8,
+            stage_entries: 1 << 18,
+            stage_runs: 4,
         }
     }
 
@@ -48,15 +53,16 @@ impl BeTreeOptions {
         self
     }
 
-    /// The most runs of a node, those being staged apart, before the oldest is pushed down; at
-    /// least 2. Default: 12.
+    /// The most runs of a node before they are pushed down, to every child; at least 2. Default:
+    /// 20.
     pub const fn runs(mut self, runs: usize) -> Self {
         self.runs = if runs < 2 { 2 } else { runs };
         self
     }
 
-    /// How many entries pend in a node before those of its fullest child are pushed down. Default:
-    /// 1,048,576.
+    /// How many entries pend in a node before they are pushed down to its children, the fullest
+    /// first: in a node that has fewer children than [`fan_out`](Self::fan_out), its share of so
+    /// many. Default: 1,048,576.
     pub const fn pending_entries(mut self, entries: u64) -> Self {
         self.pending_entries = entries;
         self
@@ -69,14 +75,14 @@ impl BeTreeOptions {
         self
     }
 
-    /// Runs of less than half as many entries are staged at the root and merged with others until
-    /// they are as large. Default: 65,536.
+    /// Runs of less than half as many entries are merged with others of about their size. Default:
+    /// 262,144.
     pub const fn stage_entries(mut self, entries: u64) -> Self {
         self.stage_entries = entries;
         self
     }
 
-    /// How many staged runs are merged into one, at least 2. Default: 8.
+    /// How many runs of about the same size are merged into one, at least 2. Default: 4.
     pub const fn stage_runs(mut self, runs: usize) -> Self {
         self.stage_runs = if runs < 2 { 2 } else { runs };
         self
@@ -123,8 +129,13 @@ impl BeTreeOptions {
         self
     }
 
-    /// Runs for which a node keeps room, whatever its children take: what it may have, and as many
-    /// again while maintenance is behind.
+    /// How many runs of a node that are yet to be merged are merged whatever their sizes are.
+    pub(super) const fn small_runs(&self) -> usize {
+        3 * self.stage_runs
+    }
+
+    /// Runs for which a node keeps room, whatever its children take: what it may have, and some
+    /// more while maintenance is behind.
     pub(super) const fn reserved_runs(&self) -> usize {
         self.runs + 2 * self.stage_runs
     }

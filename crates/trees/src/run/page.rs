@@ -345,6 +345,12 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         self.numbers[0].get(index)
     }
 
+    /// The column of prefixes, for a search.
+    #[inline]
+    pub(super) fn prefixes(&self) -> &Frame<'p> {
+        &self.numbers[0]
+    }
+
     #[inline]
     pub(super) fn tie(&self, index: usize) -> u64 {
         if self.shape.ties {

@@ -123,10 +123,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     /// How many entries of the page lie before the point, and whether one lies at it.
     pub(super) fn rank<R: RowLayout>(&self, page: &RunPage<'_, R>, point: Point<'_>) -> Result<FoundEntry> {
         let mut scratch = Vec::new();
-        let (mut low, mut high) = (0, page.count());
+        let prefixes = page.prefixes();
+        let (mut low, mut high) = prefixes.bracket(point.prefix);
         while low < high {
             let middle = usize::midpoint(low, high);
-            let order = match page.prefix(middle).cmp(&point.prefix) {
+            let order = match prefixes.get(middle).cmp(&point.prefix) {
                 Ordering::Equal if !self.order.prefix_is_exact() => {
                     self.order.compare(page.key(middle, &mut scratch)?, point.key)
                 }

@@ -4,7 +4,8 @@ use std::ops::Bound;
 
 use bedload_pages::{FaultyPages, HeapPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::be_tree::{BeTree, BeTreeOptions, MaintenanceWork, Pressure, Progress};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Pressure, Progress};
+use bedload_trees::run::RunEdge;
 use bedload_trees::{NoRow, Position, U64Order};
 
 use crate::be_tree::publish_keys;
@@ -124,6 +125,73 @@ fn against_the_law_of_parameters_pushes_are_crumbs() {
         crumbs.amplification() > 2.0 * lawful.amplification(),
         "{crumbs:?}, {lawful:?}"
     );
+}
+
+/// How many runs a reader of a random key meets.
+fn runs_met<S: PageStore>(tree: &BeTree<U64Order, NoRow, S>, rng: &mut Rng) -> usize {
+    let prefix = rng.next_u64();
+    let target = LeafTarget::At(RunEdge { prefix, tie: 0 });
+    tree.leaf_interval(target).expect("sound").runs.len()
+}
+
+#[test]
+fn steps_are_small_and_readers_meet_few_runs() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
+    let (mut keys, mut rng) = (uniform(60_000), Rng::new(4));
+    let (mut longest, mut met) = (0, Vec::new());
+    loop {
+        let mut batch: Vec<u64> = keys.by_ref().take(5).collect();
+        if batch.is_empty() {
+            break;
+        }
+        batch.sort_unstable();
+        publish_keys(&tree, batch.into_iter().map(|key| (key, 0)));
+        let mut maintainer = tree.maintainer();
+        let mut before = 0;
+        while maintainer.finish_one().expect("maintained") == Progress::Paused {
+            let written = maintainer.done().entries_written;
+            longest = longest.max(written - before);
+            before = written;
+        }
+        met.push(runs_met(&tree, &mut rng));
+        pages.reclaim().expect("reclaimed");
+    }
+    let mean = met.iter().sum::<usize>() as f64 / met.len() as f64;
+    let most = met.iter().max().copied().unwrap_or(0);
+    println!("{longest} entries in a step; {mean:.1} runs, {most} at most");
+    assert!(
+        longest <= 4 * 128,
+        "a step writes {longest} entries, and a leaf has 128"
+    );
+    assert!(mean < 12.0 && most <= 24, "{mean:.1} runs, {most} at most");
+}
+
+#[test]
+fn a_tidy_root_has_one_run() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
+    let root = || tree.levels().expect("sound").pop().expect("a root");
+    let mut keys = uniform(4000);
+    for number in 0..200 {
+        let mut batch: Vec<u64> = keys.by_ref().take(20).collect();
+        batch.sort_unstable();
+        publish_keys(&tree, batch.into_iter().map(|key| (key, 0)));
+        while tree.maintainer().finish_one().expect("maintained") == Progress::Paused {}
+        if number > 30 && root().runs > 2 {
+            break;
+        }
+    }
+    assert!(root().runs > 2, "{:?}", root());
+    let (pending, mut maintainer) = (root().entries, tree.maintainer());
+    while maintainer.tidy(8).expect("maintained") == Progress::Paused {}
+    assert_eq!((root().runs, root().entries), (1, pending));
+    let work = maintainer.done();
+    assert_eq!(
+        (work.merges, work.push_downs, work.entries_written),
+        (1, 0, pending)
+    );
+    assert!(tree.verify().expect("sound").is_sound());
 }
 
 #[test]

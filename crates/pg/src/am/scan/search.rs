@@ -35,6 +35,12 @@ impl Search {
     /// The index is open and its entries of this form. The keys are on its columns, by the
     /// operators of their families.
     pub(super) unsafe fn new(index: pg_sys::Relation, form: Form, keys: &[pg_sys::ScanKeyData]) -> Self {
+        if let Form::Integers(kind) = form {
+            // SAFETY: the caller's.
+            if let Some(search) = unsafe { Self::of_integers(index, kind, keys) } {
+                return search;
+            }
+        }
         let columns = form.key_columns();
         let mut conditions: Vec<Condition> = columns.iter().map(|&column| Condition::new(column)).collect();
         for key in keys {
@@ -48,6 +54,43 @@ impl Search {
             return Self::default();
         }
         Self::of(form, conditions)
+    }
+
+    /// What comparisons of an integer with others ask for, which most scans have; none if there are
+    /// keys of other kinds.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Search::new`]; the index has one column, of this kind.
+    unsafe fn of_integers(index: pg_sys::Relation, kind: Kind, keys: &[pg_sys::ScanKeyData]) -> Option<Self> {
+        const OTHER_KINDS: u32 =
+            pg_sys::SK_SEARCHNULL | pg_sys::SK_SEARCHNOTNULL | pg_sys::SK_ISNULL | pg_sys::SK_SEARCHARRAY;
+        let is_other = |key: &pg_sys::ScanKeyData| key.sk_flags.cast_unsigned() & OTHER_KINDS != 0;
+        if keys.is_empty() || keys.iter().any(is_other) {
+            return None;
+        }
+        let (mut from, mut to): (Option<i64>, Option<i64>) = (None, None);
+        for key in keys {
+            // SAFETY: the caller's; the argument is not null.
+            let value = unsafe { kind.argument_of(index, key, key.sk_argument) };
+            let Some([least, greatest]) = integers(kind, u32::from(key.sk_strategy), value) else {
+                return Some(Self::default());
+            };
+            from = from.max(least);
+            to = match (to, greatest) {
+                (Some(to), Some(greatest)) => Some(to.min(greatest)),
+                (to, greatest) => to.or(greatest),
+            };
+        }
+        let ends = from.zip(to);
+        if ends.is_some_and(|(from, to)| from > to) {
+            return Some(Self::default());
+        }
+        Some(Self {
+            ranges: vec![Form::range_of_integers(from, to)],
+            is_bounded: ends.is_some(),
+            rest: Vec::new(),
+        })
     }
 
     fn of(form: Form, conditions: Vec<Condition>) -> Self {

@@ -279,6 +279,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
         let low = position(self.tree, &from, &mut low_key);
         let high = position(self.tree, &to, &mut high_key);
+        self.sources.reserve(interval.runs.len());
+        self.heads.reserve(interval.runs.len());
         for live in &interval.runs {
             if !meets(order, live, &from, &to) {
                 continue;

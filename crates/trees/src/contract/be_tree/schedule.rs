@@ -265,10 +265,10 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         }
         let pages = self.rng.below(12);
         let maintainer = &mut self.maintainers[maintainer];
-        let worked = if self.rng.below(400) == 0 {
-            maintainer.drain(pages)
-        } else {
-            maintainer.work(pages)
+        let worked = match self.rng.below(400) {
+            0 => maintainer.drain(pages),
+            1..20 => maintainer.tidy(pages),
+            _ => maintainer.work(pages),
         };
         if let Err(error) = worked {
             assert!(has_crashed(), "{error}");
