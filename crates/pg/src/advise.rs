@@ -46,7 +46,7 @@ impl Gain {
     }
 }
 
-/// What the catalogue and the statistics tell of an index.
+/// An index, as the catalogue and the statistics describe it.
 struct Facts {
     method: String,
     bytes: u64,

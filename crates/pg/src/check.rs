@@ -30,8 +30,8 @@ fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
     SetOfIterator::new(problems_of(index, true))
 }
 
-/// [`bedload_check`], or without `heapallindexed` a check of the structure and the order alone, which
-/// does not read the table.
+/// [`bedload_check`], or without `heapallindexed` a check of the structure and the order alone,
+/// which does not read the table.
 #[pg_extern(sql = false)]
 fn bedload_check_parts(index: pg_sys::Oid, heapallindexed: bool) -> SetOfIterator<'static, String> {
     SetOfIterator::new(problems_of(index, heapallindexed))
@@ -307,8 +307,8 @@ fn bedload_stats(
     ))
 }
 
-/// How much sessions have written, and how often the index's filters err. A page for each node, and a
-/// few for each filter.
+/// How much sessions have written, and how often the index's filters err. A page for each node, and
+/// a few for each filter.
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
 fn bedload_work(

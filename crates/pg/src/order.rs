@@ -85,9 +85,9 @@ fn displacement_of(arrivals: &[u64]) -> Result<Displacement, NotAPermutation> {
     Ok(displacement)
 }
 
-/// The `ORDER BY` of an index's keys, its condition, whether the keys have an order, and the table. An
-/// operator class without `<` keeps a part of each value, in the type's own order; one without `<=`
-/// keeps a hash.
+/// The `ORDER BY` of an index's keys, its condition, whether the keys have an order, and the table.
+/// An operator class without `<` keeps a part of each value, in the type's own order; one without
+/// `<=` keeps a hash.
 const KEYS: &str = "
     SELECT string_agg(
             format('(%s)%s %s NULLS %s',
@@ -151,8 +151,8 @@ fn ranks_of_arrival(opened: &Opened) -> spi::Result<Option<Vec<u64>>> {
     })
 }
 
-/// How far a sample of a table's rows, in the order of their arrival, is from the order of an index.
-/// Nulls where the index has none.
+/// How far a sample of a table's rows, in the order of their arrival, is from the order of an
+/// index. Nulls where the index has none.
 #[pg_extern(sql = false)]
 fn bedload_order(
     index: pg_sys::Oid,

@@ -177,7 +177,7 @@ impl JoinedPlaces {
         next.for_each(prefetch);
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
-        // Of two entries, one is before the other.
+        // One of two entries is before the other.
         let are_apart = before_others == waiting.len * (waiting.len.saturating_sub(1)) / 2;
         are_apart && !is_there
     }

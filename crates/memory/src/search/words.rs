@@ -124,9 +124,9 @@ macro_rules! mask_of {
 }
 
 /// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that
-/// one need not ascend. Of words that are changing: some number up to 16. Unlike [`lower_bound`] it
-/// is a few instructions where it is called, without a branch that depends on the words, where the
-/// processor has AVX-512.
+/// one need not ascend. For words that are changing: some number up to 16. Unlike [`lower_bound`]
+/// it is a few instructions where it is called, without a branch that depends on the words, where
+/// the processor has AVX-512.
 #[inline]
 pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]

@@ -11,7 +11,7 @@ use crate::key::Entry;
 /// Entries that are loaded between two reports.
 const REPORT_ENTRIES: usize = 1024;
 
-/// What a build is at.
+/// The phase of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Initialize,

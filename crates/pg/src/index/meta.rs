@@ -35,7 +35,7 @@ pub(super) struct Remembered {
     pub(super) blocks: u32,
 }
 
-/// What sessions have written into the runs of an index.
+/// Counts of what sessions have written into the runs of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Work {
     /// Entries of transactions, of the head and of builds, each written once.

@@ -369,7 +369,7 @@ impl Index {
         crate::hooks::note(done);
     }
 
-    /// What sessions have written, and how often filters err.
+    /// Counts of what sessions have written, and of errors of filters.
     pub(crate) fn work(&self) -> (Work, FilterProbes) {
         (meta::work(&self.pages), self.done(self.tree().probe_filters()))
     }

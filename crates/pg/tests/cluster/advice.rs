@@ -62,7 +62,7 @@ fn the_order_of_arrival_and_the_memory_decide() {
     execute(&mut client, "SET effective_cache_size = '64kB'");
     assert_eq!(gain(&mut client, "random_k"), "large");
     assert_eq!(gain(&mut client, "near_k"), "none");
-    // What it says can be done.
+    // Its advice can be followed.
     let statement: String = advice(&mut client, "random_k").get("statement");
     execute(&mut client, &statement);
     assert_eq!(

@@ -114,7 +114,7 @@ fn two_servers_hold_a_table() {
         "SELECT sensor, at, value FROM readings WHERE at >= 5000 AND at <= 6000 ORDER BY at",
     );
     assert!(by_order.contains("Index Scan using readings_at"), "{by_order}");
-    // What two servers answer is what one would.
+    // Two servers answer as one would.
     execute(
         &mut client,
         &format!(

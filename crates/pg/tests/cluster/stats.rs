@@ -1,4 +1,4 @@
-//! What the extension and the server tell of an index: sizes, work, scans, progress.
+//! The reports of the extension and the server about an index: sizes, work, scans, progress.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -112,7 +112,7 @@ fn the_servers_statistics_count_scans() {
     assert_eq!(counted(index, joined), 8);
 }
 
-/// What merges have written again, and how often filters err.
+/// Merges count what they write again, and lookups the errors of filters.
 #[test]
 fn work_is_counted() {
     let cluster = Cluster::start_with("bedload.shrunk = 1");

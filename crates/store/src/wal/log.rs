@@ -13,7 +13,7 @@
 //!    ([`Pending`]): `synced` is raised past the record only once that is durable, too. A record
 //!    that nothing vouches for may thus name what was lost; reading the log back ends there.
 //! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written
-//!    again with what follows. What had been durable in it is the same then, so a write that power
+//!    again with what follows. Its durable bytes are the same then, so a write that power
 //!    loss tears cannot harm it.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
 //!    It counts as spare only once its new name is durable; the names of spares that an earlier

@@ -1,9 +1,9 @@
 //! A process that inherits an open store through `fork`.
 //!
 //! The parent opens the store and forks; the child, which has all its handles, does something with
-//! them and exits. What the parent has acknowledged must all be there afterwards, and the child
-//! must have been told. This is a binary of its own, without a test harness, because a process with
-//! other threads must not fork and go on.
+//! them and exits. Rows that the parent has acknowledged must all be there afterwards, and the
+//! child must have been told. This is a binary of its own, without a test harness, because a
+//! process with other threads must not fork and go on.
 
 #![expect(unsafe_code, reason = "no crate has a safe call of fork")]
 

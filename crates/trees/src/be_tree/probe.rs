@@ -23,8 +23,8 @@ pub struct FilterProbes {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
-    /// Asks each filter for some keys that no run has. A page for each node, and up to 4,096 pages of
-    /// filters, or 8 for each filter if that is more.
+    /// Asks each filter for some keys that no run has. A page for each node, and up to 4,096 pages
+    /// of filters, or 8 for each filter if that is more.
     ///
     /// # Errors
     ///

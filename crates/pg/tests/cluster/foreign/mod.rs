@@ -1,5 +1,6 @@
-//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload. Their
-//! answers are the same. A standby replays the latter, and compares each page with the primary's.
+//! The server's own tests, run twice: as they are, and with their B-trees switched to bedload.
+//! Their answers are the same. A standby replays the latter, and compares each page with the
+//! primary's.
 //!
 //! `BEDLOAD_PG_SOURCE` names the server's source, which `scripts/pg-source` fetches: `make pg-test`
 //! runs a slice of the suites, `make pg-soak` all of them (`BEDLOAD_PG_SUITES=all`).

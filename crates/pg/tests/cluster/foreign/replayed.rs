@@ -1,4 +1,4 @@
-//! What a standby answers by the indexes that a suite has left, beside what it answers by table.
+//! The answers of a standby by the indexes that a suite has left, beside what it answers by table.
 
 use postgres::Client;
 
@@ -18,8 +18,8 @@ const QUERIES: &str = "
     WHERE amname = 'bedload' AND c.relkind = 'i' AND i.indisvalid AND c.relpersistence = 'p'
     ORDER BY c.oid";
 
-/// Asserts that each index that can be read in its order has the rows of its table; returns how many
-/// can.
+/// Asserts that each index that can be read in its order has the rows of its table; returns how
+/// many can.
 pub(super) fn same_answers(standby: &mut Client) -> usize {
     let queries = standby.query(QUERIES, &[]).expect("indexes");
     let mut compared = 0;
