@@ -93,6 +93,7 @@ mod meta;
 mod node;
 mod options;
 mod reach;
+mod rearrange;
 mod retain;
 mod runs;
 mod tree;
