@@ -95,6 +95,7 @@ mod node;
 mod options;
 mod probe;
 mod reach;
+mod rearrange;
 mod retain;
 mod runs;
 mod tree;
