@@ -211,14 +211,36 @@ impl Scan {
     /// A page could not be read or is damaged.
     pub fn count(mut self) -> Result<u64> {
         self.projection = Projection::new(self.table.entry.schema.clone(), Vec::new(), false);
-        if let Some(rows) = self.count_by_index()? {
+        if let Some(rows) = self.known_count()? {
             return Ok(rows);
         }
         self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
     }
 
-    /// How many rows there are, if indexes of runs and heads tell that.
-    fn count_by_index(&self) -> Result<Option<u64>> {
+    /// Counts the rows if no more need be read for it than where the range begins and ends; `None` otherwise: in a sparse
+    /// table, under a filter, after deletions since the last flush, and once the scan has begun.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// use bedload::Predicate;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let times = TimestampSecondArray::from(vec![1, 3, 2]);
+    /// # table.append(&RecordBatch::try_new(arrow, vec![Arc::new(times)])?)?;
+    /// assert_eq!(table.range(2..)?.known_count()?, Some(2));
+    /// assert_eq!(table.range(2..)?.filter("at", Predicate::is_null())?.known_count()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A page could not be read or is damaged.
+    pub fn known_count(&self) -> Result<Option<u64>> {
         let is_plain = self.deletions.is_none() && self.filter.is_empty() && self.since == 0;
         if !is_plain || self.rows.is_some() {
             return Ok(None);

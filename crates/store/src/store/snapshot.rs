@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use crate::error::{Error, Result};
+use crate::rows::TableSchema;
 use crate::scan::Scan;
 use crate::table::{StoredTable, View};
 
@@ -34,6 +35,27 @@ impl Snapshot {
             .iter()
             .map(|table| table.entry.name.to_string())
             .collect()
+    }
+
+    /// The columns of a table.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// let columns = bedload::TableSchema::new(Arc::new(Schema::new(vec![at])), "at")?;
+    /// let table = store.create_table("readings", columns.clone())?;
+    /// assert_eq!(table.snapshot().schema("readings")?, &columns);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
+    pub fn schema(&self, table: &str) -> Result<&TableSchema> {
+        Ok(&self.view.catalogue.named(table)?.entry.schema)
     }
 
     /// The rows of a table whose time lies in a range.

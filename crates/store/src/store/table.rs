@@ -9,7 +9,7 @@ use arrow_schema::TimeUnit;
 
 use super::Shared;
 use super::row::Row;
-use super::snapshot::scan;
+use super::snapshot::{Snapshot, scan};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::rows::{Deletion, TableId, TableSchema};
@@ -113,6 +113,17 @@ impl Table {
         let (view, visible) = self.shared.engine.snapshot();
         let scan = scan(&view, visible, &self.table, times)?;
         Ok(scan.holding(self.shared.clone()))
+    }
+
+    /// The present state of the store that the table is in, as [`Store::snapshot`](crate::Store::snapshot) gives it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (view, visible) = self.shared.engine.snapshot();
+        Snapshot {
+            shared: self.shared.clone(),
+            view,
+            visible,
+        }
     }
 
     /// The rows that were appended since a mark, as of now, in order of time.
