@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -25,6 +26,13 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Print the rows of a range of times
     Query(QueryArgs),
+    /// Answer a query in SQL, by the program bedload-sql
+    #[command(disable_help_flag = true)]
+    Sql {
+        /// Arguments of bedload-sql: the store, the query, options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
     /// Print the newest rows of a table, and rows as they are committed
     Tail(TailArgs),
     /// Print the names of a store's tables

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT};
 use crate::printable::printable;
 
 /// The result of a step of a command.
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// How a command ended. The numbers are a promise to scripts: they never change meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,9 +101,9 @@ Exit codes:
   7  the store was written by a newer version
   129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what was begun is undone";
 
-/// Why a command could not do what it was asked to.
+/// Why a command could not do what it was asked to. Displayed, it is one line without anything that a terminal obeys.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     status: Status,
     message: String,
 }
@@ -116,7 +116,8 @@ impl Failure {
         }
     }
 
-    pub(crate) fn input(message: impl Into<String>) -> Self {
+    /// The input, or the request, does not fit: exit code 1.
+    pub fn input(message: impl Into<String>) -> Self {
         Self::new(Status::Input, message)
     }
 
@@ -124,8 +125,8 @@ impl Failure {
         Self::new(Status::Usage, message)
     }
 
-    /// A failure of the operating system at `path`; or the signal that ended the wait for it.
-    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+    /// A failure of the operating system at `path`, exit code 5; or the signal that ended the wait for it.
+    pub fn io(path: &Path, error: &io::Error) -> Self {
         Self::of_system(&path.display().to_string(), error)
     }
 

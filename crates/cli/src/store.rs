@@ -20,7 +20,11 @@ pub(crate) fn open(path: &Path) -> Result<Store> {
 }
 
 /// Opens a store that is there for reading alone: another process may be writing to it.
-pub(crate) fn open_to_read(path: &Path) -> Result<Store> {
+///
+/// # Errors
+///
+/// There is no store, or it cannot be read.
+pub fn open_to_read(path: &Path) -> Result<Store> {
     Ok(Options::new().read_only(true).open(path)?)
 }
 
@@ -59,7 +63,13 @@ pub(crate) fn drop_if_there(store: &Store, name: &str) -> Result<()> {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let status = match &error {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let status = match error {
             Error::Io { .. }
             | Error::NoSpace { .. }
             | Error::ReadOnly { .. }
@@ -71,7 +81,7 @@ impl From<Error> for Failure {
             Error::Locked { .. } => Status::Busy,
             _ => Status::Input,
         };
-        let message = match &error {
+        let message = match error {
             Error::Io { path, action, source } => {
                 format!("cannot {action} {}: {}", path.display(), plain(source))
             }

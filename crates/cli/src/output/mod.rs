@@ -31,7 +31,7 @@ const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// A format of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Aligned columns for people
     Table,
     /// Comma-separated values with a header
@@ -69,7 +69,7 @@ impl Format {
 
 /// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not
 /// before.
-pub(crate) struct Answer {
+pub struct Answer {
     sink: Sink,
     name: String,
     last_error: destination::LastError,
@@ -90,7 +90,11 @@ enum Sink {
 impl Answer {
     /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. In
     /// CSV, `null` stands for no value.
-    pub(crate) fn begin(format: Format, path: Option<&Path>, schema: &SchemaRef, null: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be created, or standard output is closed.
+    pub fn begin(format: Format, path: Option<&Path>, schema: &SchemaRef, null: &str) -> Result<Self> {
         let destination = match path {
             Some(path) => Destination::file(path).map_err(|error| Failure::io(path, &error))?,
             None => Destination::stdout(),
@@ -146,7 +150,12 @@ impl Answer {
         Ok(answer)
     }
 
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Writes rows.
+    ///
+    /// # Errors
+    ///
+    /// The disk fails or is full; a value cannot be written in this format.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.sink {
             Sink::Table(writer) => writer.write(batch),
             Sink::Csv(writer) => writer.write(batch),
@@ -176,7 +185,11 @@ impl Answer {
     }
 
     /// Ends the answer; only now is a file there.
-    pub(crate) fn finish(self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn finish(self) -> Result<()> {
         let Self {
             sink,
             name,

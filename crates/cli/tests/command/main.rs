@@ -20,5 +20,6 @@ mod signals;
 mod sortedness;
 mod source_id;
 mod sparse;
+mod sql;
 mod tail;
 mod undo;
