@@ -6,7 +6,7 @@ CARGO ?= cargo
 MIRI_TESTS ?=
 
 .PHONY: help demo test lint features check bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
-	py-bench py-lint py-test
+	py-bench py-lint py-test arrow-test sql-lint sql-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -29,6 +29,9 @@ features: ## Check each crate alone, with each of its features
 
 check: ## Compile what other platforms are to have: the store, the indexes in memory, the command
 	$(CARGO) check --locked -p bedload -p bedload-memory -p bedload-cli
+
+arrow-test: ## Check and test the store with the oldest Arrow that it accepts
+	./scripts/arrow-oldest
 
 bench-test: ## Run every scenario of the benchmarks, tiny, with every subject
 	$(CARGO) test -p bedload-bench --locked
@@ -147,6 +150,21 @@ py-lint: $(PY_VENV)/installed ## Check the Python package as lint does
 py-bench: py-build ## Measure the Python package against pandas with SQLite, DuckDB and Parquet
 	$(PY_RUN) bench/late_rows.py
 	$(PY_RUN) bench/copies.py
+
+SQL_VENV = target/sql
+
+$(SQL_VENV)/installed:
+	$(PYTHON) -m venv $(SQL_VENV)
+	$(SQL_VENV)/bin/pip install -q 'duckdb>=1.1,<2'
+	touch $@
+
+sql-test: $(SQL_VENV)/installed ## Test SQL over stores, against DuckDB (needs python3 with venv; builds DataFusion)
+	cd crates/datafusion && BEDLOAD_DUCKDB=$(CURDIR)/$(SQL_VENV)/bin/python $(CARGO) test --workspace --locked
+
+sql-lint: ## Check SQL over stores as lint does
+	cd crates/datafusion && $(CARGO) fmt --all --check
+	cd crates/datafusion && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	cd crates/datafusion && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 FUZZ_SECONDS ?= 300
 

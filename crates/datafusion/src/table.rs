@@ -1,0 +1,150 @@
+//! Tables as DataFusion's table providers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bedload::{Snapshot, Table, TableSchema};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Constraint, Constraints, Result};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+
+use crate::condition::Condition;
+use crate::exec::{BedloadExec, Selection};
+use crate::statistics;
+use crate::stream::external;
+use crate::time_range::TimeRange;
+
+/// A table of a store, for DataFusion to read.
+///
+/// Made of a [`Table`], it shows each query what is committed when the query is planned. Made of a [`Snapshot`], it shows
+/// what the snapshot does: use one snapshot for all tables of a query that are to be of one moment.
+pub struct BedloadTable {
+    source: Source,
+    name: Arc<str>,
+    schema: TableSchema,
+    constraints: Constraints,
+}
+
+#[derive(Clone)]
+enum Source {
+    Live(Table),
+    At(Snapshot),
+}
+
+impl BedloadTable {
+    /// The table as it is when a query is planned. Renaming the table needs another provider.
+    #[must_use]
+    pub fn new(table: &Table) -> Self {
+        Self::of(Source::Live(table.clone()), table.name(), table.schema().clone())
+    }
+
+    /// The table as a snapshot has it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
+    pub fn at(snapshot: &Snapshot, name: &str) -> bedload::Result<Self> {
+        let schema = snapshot.schema(name)?.clone();
+        Ok(Self::of(Source::At(snapshot.clone()), name, schema))
+    }
+
+    fn of(source: Source, name: &str, schema: TableSchema) -> Self {
+        let key = schema.key().map(|key| {
+            let mut columns = key.to_vec();
+            columns.push(schema.time_column());
+            columns
+        });
+        let constraints = key.map(Constraint::Unique).into_iter().collect();
+        Self {
+            source,
+            name: name.into(),
+            schema,
+            constraints: Constraints::new_unverified(constraints),
+        }
+    }
+}
+
+impl fmt::Debug for BedloadTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BedloadTable")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for BedloadTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.arrow().clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match Condition::of(filter, &self.schema) {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = self.schema.arrow().fields().len();
+        let projection = projection.map_or_else(|| (0..columns).collect(), Vec::clone);
+        let mut times = TimeRange::ALL;
+        let mut conditions = Vec::new();
+        for condition in filters
+            .iter()
+            .filter_map(|filter| Condition::of(filter, &self.schema))
+        {
+            match condition {
+                Condition::Time(range) => times = times.and(range),
+                Condition::Column(condition) => conditions.push(condition),
+            }
+        }
+        if times.is_empty() {
+            let projected = self.schema.arrow().project(&projection)?;
+            return Ok(Arc::new(EmptyExec::new(Arc::new(projected))));
+        }
+        let source = self.source.clone();
+        let name = self.name.clone();
+        let planned = SpawnedTask::spawn_blocking(move || {
+            let snapshot = match source {
+                Source::Live(table) => table.snapshot(),
+                Source::At(snapshot) => snapshot,
+            };
+            let known = statistics::of_range((&snapshot, &name), times, &projection, !conditions.is_empty())?;
+            let selection = Selection {
+                snapshot,
+                table: name,
+                times,
+                conditions: conditions.into(),
+                projection: projection.into(),
+                reverse: false,
+            };
+            BedloadExec::new(selection, known)
+        });
+        let exec = planned.join_unwind().await.map_err(external)??;
+        Ok(match limit {
+            Some(limit) => Arc::new(exec.limited(Some(limit))),
+            None => Arc::new(exec),
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! The moments that queries see.
+
+use std::sync::Arc;
+
+use bedload_datafusion::{BedloadTable, StoreSchema};
+use datafusion::prelude::SessionContext;
+
+use crate::rows::Plant;
+
+async fn count(session: &SessionContext, table: &str) -> usize {
+    session.table(table).await.unwrap().count().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_as_it_is_when_a_query_is_planned() {
+    let plant = Plant::new();
+    let session = SessionContext::new();
+    let before = plant.store.snapshot();
+    session
+        .register_table("live", Arc::new(BedloadTable::new(&plant.cpu)))
+        .unwrap();
+    session
+        .register_table("then", Arc::new(BedloadTable::at(&before, "cpu").unwrap()))
+        .unwrap();
+    let catalog = session.catalog("datafusion").unwrap();
+    catalog
+        .register_schema("past", Arc::new(StoreSchema::at(&before)))
+        .unwrap();
+
+    let all = count(&session, "live").await;
+    let planned = session
+        .sql("SELECT * FROM live")
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap();
+    plant.cpu.delete_range(..0).unwrap();
+    let kept = count(&session, "live").await;
+    assert!(0 < kept && kept < all, "{kept} of {all}");
+    assert_eq!(count(&session, "then").await, all);
+    assert_eq!(count(&session, "past.cpu").await, all);
+
+    // Rows that a plan was made for are those that it gives, whenever it runs.
+    plant.store.flush().unwrap();
+    let rows = datafusion::physical_plan::collect(planned, session.task_ctx())
+        .await
+        .unwrap();
+    assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), all);
+
+    plant.store.drop_table("cpu").unwrap();
+    assert_eq!(count(&session, "past.cpu").await, all);
+    assert!(BedloadTable::at(&plant.store.snapshot(), "cpu").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_a_schema_of_its_tables() {
+    let plant = Plant::new();
+    let catalog = plant.session().catalog("datafusion").unwrap();
+    let schema = catalog.schema("public").unwrap();
+    assert_eq!(schema.table_names(), ["cpu", "alarms"]);
+    assert!(schema.table_exist("alarms") && !schema.table_exist("Alarms"));
+    assert!(schema.table("Alarms").await.unwrap().is_none());
+}

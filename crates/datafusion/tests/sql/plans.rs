@@ -1,0 +1,165 @@
+//! What a scan takes over from a query, as `EXPLAIN` shows it.
+
+use crate::rows::{Plant, plan};
+
+/// Checks that a plan has each of some parts, and none of others.
+#[track_caller]
+fn check(query: &str, plan: &str, has: &[&str], lacks: &[&str]) {
+    for part in has {
+        assert!(plan.contains(part), "{query}: {part} is missing in\n{plan}");
+    }
+    for part in lacks {
+        assert!(!plan.contains(part), "{query}: {part} is in\n{plan}");
+    }
+}
+
+/// Queries, parts that their plans have, and parts that they do not have.
+const PLANS: &[(&str, &[&str], &[&str])] = &[
+    // Ranges of time, in all the ways in which they are written.
+    (
+        "SELECT * FROM cpu WHERE at >= '1970-01-01T00:00:01' AND at < '1970-01-01T00:00:02'",
+        &["times=1000..=1999", "columns=[at, host, region, usage]"],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT usage FROM cpu WHERE at BETWEEN '1970-01-01T00:00:01' AND '1970-01-01T00:00:02'",
+        &["times=1000..=2000", "columns=[usage]"],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT usage FROM cpu WHERE to_timestamp_millis(5) <= at",
+        &["times=5.."],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT usage FROM cpu WHERE at = '1970-01-01'",
+        &["times=0..=0"],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT usage FROM cpu WHERE at > TIMESTAMP '1970-01-01T00:00:00.0015'",
+        &["times=2.."],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT usage FROM cpu WHERE at < '1970-01-01' AND at > '1970-01-02'",
+        &["EmptyExec"],
+        &["BedloadExec"],
+    ),
+    // Other columns.
+    (
+        "SELECT at FROM cpu WHERE host = 'host-01' AND usage > 5 AND region IS NOT NULL",
+        &[
+            "where=host = host-01 AND usage > 5 AND region IS NOT NULL",
+            "columns=[at]",
+        ],
+        &["FilterExec"],
+    ),
+    (
+        "SELECT at FROM cpu WHERE host IN ('a', 'b', 'c', 'd', 'e') AND at <> '1970-01-01'",
+        &["BedloadExec", "where=host IN"],
+        &["FilterExec"],
+    ),
+    // What a scan cannot decide stays with the query, and takes nothing else with it.
+    (
+        "SELECT at FROM cpu WHERE host LIKE '%-01' AND at >= '1970-01-01' LIMIT 5",
+        &["FilterExec: host", "times=0.."],
+        &[],
+    ),
+    (
+        "SELECT at FROM cpu WHERE host = region",
+        &["FilterExec"],
+        &["where="],
+    ),
+    (
+        "SELECT at FROM cpu WHERE at >= '1970-01-01' OR usage > 1",
+        &["FilterExec"],
+        &["times="],
+    ),
+    // Order.
+    (
+        "SELECT at, usage FROM cpu ORDER BY at",
+        &["BedloadExec"],
+        &["SortExec", "reverse"],
+    ),
+    (
+        "SELECT at, usage FROM cpu ORDER BY at DESC",
+        &["reverse=true"],
+        &["SortExec"],
+    ),
+    (
+        "SELECT at, usage FROM cpu ORDER BY at DESC NULLS LAST LIMIT 5",
+        &["reverse=true", "limit=5"],
+        &["SortExec", "LimitExec"],
+    ),
+    ("SELECT at, host FROM cpu ORDER BY at, host", &["SortExec"], &[]),
+    (
+        "SELECT * FROM (SELECT at FROM cpu LIMIT 10) ORDER BY at DESC",
+        &["SortExec", "limit=10"],
+        &["reverse=true"],
+    ),
+    (
+        "SELECT at, count(*) FROM cpu GROUP BY at",
+        &["ordering_mode=Sorted"],
+        &[],
+    ),
+    (
+        "SELECT date_trunc('hour', at) AS hour, count(*) FROM cpu GROUP BY hour",
+        &["ordering_mode=Sorted"],
+        &[],
+    ),
+    // Limits.
+    ("SELECT host FROM cpu LIMIT 3", &["limit=3"], &["LimitExec"]),
+    (
+        "SELECT host FROM cpu WHERE usage > 5 LIMIT 3",
+        &["limit=3", "where=usage > 5"],
+        &["LimitExec"],
+    ),
+    ("SELECT host FROM cpu LIMIT 3 OFFSET 2", &["limit=5"], &[]),
+    // Statistics.
+    (
+        "SELECT count(*) FROM alarms",
+        &["PlaceholderRowExec"],
+        &["BedloadExec"],
+    ),
+    (
+        "SELECT count(*), min(at), max(at) FROM alarms WHERE at >= '1970-01-01'",
+        &["PlaceholderRowExec"],
+        &["BedloadExec"],
+    ),
+    (
+        "SELECT min(at), max(at) FROM cpu",
+        &["PlaceholderRowExec"],
+        &["BedloadExec"],
+    ),
+    (
+        "SELECT count(*) FROM alarms WHERE level = 1",
+        &["BedloadExec"],
+        &["FilterExec"],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_takes_over_what_it_can_decide() {
+    let plant = Plant::new();
+    let session = plant.session();
+    for (query, has, lacks) in PLANS {
+        check(query, &plan(&session, query).await, has, lacks);
+    }
+}
+
+/// The rows of `alarms` are the smaller side of a join, which statistics tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_rows_order_joins() {
+    let plant = Plant::new();
+    plant.store.flush().unwrap();
+    let session = plant.session();
+    for query in [
+        "SELECT * FROM alarms a JOIN cpu c ON a.host = c.host",
+        "SELECT * FROM cpu c JOIN alarms a ON a.host = c.host",
+    ] {
+        let plan = plan(&session, query).await;
+        let (alarms, cpu) = (plan.find("table=alarms"), plan.find("table=cpu"));
+        assert!(alarms.is_some() && alarms < cpu, "{query}:\n{plan}");
+    }
+}
