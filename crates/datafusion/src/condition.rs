@@ -156,10 +156,17 @@ fn field_of<'a>(expr: &Expr, schema: &'a TableSchema) -> Option<&'a Field> {
     }
 }
 
-/// The constant that an expression is, if it has the column's type.
+/// The constant that an expression is, if it has the column's type. Zero and NaN are left to DataFusion, which compares them
+/// by rules of its own.
 fn literal_of(expr: &Expr, field: &Field) -> Option<ScalarValue> {
-    match expr {
-        Expr::Literal(value, _) if value.data_type() == *field.data_type() => Some(value.clone()),
-        _ => None,
-    }
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
+    let is_special = match value {
+        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0 || value.is_nan(),
+        ScalarValue::Float32(Some(value)) => *value == 0.0 || value.is_nan(),
+        ScalarValue::Float64(Some(value)) => *value == 0.0 || value.is_nan(),
+        _ => false,
+    };
+    (value.data_type() == *field.data_type() && !is_special).then(|| value.clone())
 }

@@ -237,8 +237,12 @@ async fn filters_select_the_same_rows() {
         let (expected, _) = filtered(&session, "in_memory", &filter).await;
         assert_eq!(found, expected, "{filter}\n{plan}");
         selected += found.len();
-        // DataFusion makes an `OR` of a short `IN`, which it computes itself.
-        let is_decided = !filter.to_string().contains("IS NOT TRUE") && !plan.contains(" OR ");
+        // DataFusion makes an `OR` of a short `IN`, which it computes itself, as it does comparisons with NaN and zero.
+        let text = filter.to_string();
+        let is_left = ["IS NOT TRUE", "half", "double"]
+            .iter()
+            .any(|part| text.contains(part));
+        let is_decided = !is_left && !plan.contains(" OR ");
         assert!(!(is_decided && plan.contains("FilterExec")), "{filter}\n{plan}");
     }
     assert!(selected > 1000, "{selected}");

@@ -251,5 +251,5 @@ async fn answers_are_those_of_duckdb() {
         answered += found.len();
     }
     // That so many rows were compared says that the queries are not all empty.
-    assert!(answered > 700, "{answered}");
+    assert!(answered > 450, "{answered}");
 }
