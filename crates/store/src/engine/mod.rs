@@ -24,6 +24,7 @@ mod directory;
 mod drop;
 mod flush;
 mod flusher;
+mod following;
 mod group;
 mod hold;
 mod lock;

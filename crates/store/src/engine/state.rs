@@ -8,10 +8,10 @@ use arrow_buffer::MutableBuffer;
 use parking_lot::{Mutex, RwLock};
 
 use super::counters::Counters;
+use super::following::Reading;
 use super::lock::StoreLock;
 use super::pace::Pace;
 use super::process::Process;
-use super::reading::Reading;
 use super::reserve::Reserve;
 use super::wake::Wake;
 use crate::disk::Disk;
