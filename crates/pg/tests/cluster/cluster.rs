@@ -82,6 +82,9 @@ impl Cluster {
         backup.args([
             "--username=postgres",
             "--write-recovery-conf",
+            // The primary keeps the log that the standby has not got, however far it is behind.
+            "--create-slot",
+            "--slot=standby",
             "--checkpoint=fast",
             "--no-sync",
             "--host",
