@@ -431,6 +431,14 @@ impl<'a> Chunk<'a> {
         Ok((Some(validity), bytes.rest()))
     }
 
+    /// Returns the ticks of a column of times without nulls; `None` if it is another one.
+    pub(crate) fn ticks(&self) -> Result<Option<Ints<'a>>> {
+        if self.nulls > 0 || !matches!(self.data_type, DataType::Timestamp(..)) {
+            return Ok(None);
+        }
+        Ints::parse(self.rows, self.bytes).map(Some)
+    }
+
     /// Returns the values of `rows`, which must lie within the chunk.
     pub(crate) fn decode(&self, rows: Range<usize>) -> Result<ArrayRef> {
         if self.nulls == self.rows {

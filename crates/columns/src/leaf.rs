@@ -7,6 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use crate::column::{self, Chunk};
 use crate::directory::{ColumnDirectory, LeafDirectory};
 use crate::error::{Error, Result, damaged};
+use crate::ints::Ints;
 use crate::limits::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
 use crate::value::Value;
 
@@ -202,6 +203,12 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
             });
         }
         self.chunk(column)?.value_at(row)
+    }
+
+    /// Returns the ticks of a column of times without nulls, to be searched; `None` if it is
+    /// another one.
+    pub(crate) fn ticks(&self, column: usize) -> Result<Option<Ints<'_>>> {
+        self.chunk(column)?.ticks()
     }
 
     fn chunk(&self, column: usize) -> Result<Chunk<'_>> {

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use crate::error::{Error, Result, damaged};
 use crate::wire::{Bytes, put_counted, put_length};
 
-/// Types without parameters, by their codes.
+/// Types without parameters, by their codes, which count from one.
 const SIMPLE: [(u8, DataType); 29] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
@@ -37,6 +37,17 @@ const SIMPLE: [(u8, DataType); 29] = [
     (28, DataType::Utf8View),
     (29, DataType::BinaryView),
 ];
+
+const _: () = {
+    let mut index = 0;
+    while index < SIMPLE.len() {
+        assert!(
+            SIMPLE[index].0 as usize == index + 1,
+            "a code is its type's index plus one"
+        );
+        index += 1;
+    }
+};
 
 const TIMESTAMP: [(u8, TimeUnit); 4] = [
     (32, TimeUnit::Second),
@@ -93,7 +104,10 @@ pub(crate) fn put(data_type: &DataType, out: &mut Vec<u8>) -> bool {
 /// Reads a type.
 pub(crate) fn parse(bytes: &mut Bytes<'_>) -> Result<DataType> {
     let code = bytes.u8()?;
-    if let Some((_, simple)) = SIMPLE.iter().find(|(of, _)| *of == code) {
+    let simple = usize::from(code)
+        .checked_sub(1)
+        .and_then(|index| SIMPLE.get(index));
+    if let Some((_, simple)) = simple {
         return Ok(simple.clone());
     }
     if let Some((_, unit)) = TIMESTAMP.iter().find(|(of, _)| *of == code) {

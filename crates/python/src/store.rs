@@ -244,6 +244,9 @@ impl Store {
             ("block_writes", counts.block_writes),
             ("cache_hits", counts.cache_hits),
             ("cache_misses", counts.cache_misses),
+            ("rows_right_edge", counts.rows_right_edge),
+            ("rows_root", counts.rows_root),
+            ("rows_held_back", counts.rows_held_back),
             ("cache_bytes", counts.cache_bytes),
         ];
         for (name, number) in numbers {

@@ -25,6 +25,9 @@ fn metrics(store: &Store) -> Result<String, Box<dyn Error>> {
     };
     put("commits_total", "counter", counts.commits as f64);
     put("rows_total", "counter", counts.rows as f64);
+    put("rows_right_edge_total", "counter", counts.rows_right_edge as f64);
+    put("rows_root_total", "counter", counts.rows_root as f64);
+    put("rows_held_back_total", "counter", counts.rows_held_back as f64);
     put(
         "commit_wait_seconds_total",
         "counter",

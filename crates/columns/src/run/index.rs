@@ -170,16 +170,16 @@ impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
     ///
     /// An entry is damaged.
     pub fn between(&self, from: Bound<Place>, to: Bound<Place>) -> Result<Range<usize>> {
-        let begin = self.partition_point(|leaf| match from {
-            Bound::Unbounded => false,
-            Bound::Included(place) => leaf.last < place,
-            Bound::Excluded(place) => leaf.last <= place,
-        })?;
-        let end = self.partition_point(|leaf| match to {
-            Bound::Unbounded => true,
-            Bound::Included(place) => leaf.first <= place,
-            Bound::Excluded(place) => leaf.first < place,
-        })?;
+        let begin = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(place) => self.partition_point(|leaf| leaf.last < place)?,
+            Bound::Excluded(place) => self.partition_point(|leaf| leaf.last <= place)?,
+        };
+        let end = match to {
+            Bound::Unbounded => self.leaves,
+            Bound::Included(place) => self.partition_point(|leaf| leaf.first <= place)?,
+            Bound::Excluded(place) => self.partition_point(|leaf| leaf.first < place)?,
+        };
         Ok(begin..end.max(begin))
     }
 

@@ -225,18 +225,6 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .ok_or_else(|| corrupt(self.page, "its column of times has none"))
     }
 
-    /// Returns the position of a row, given the time column.
-    ///
-    /// # Errors
-    ///
-    /// As for [`times`](Self::times).
-    pub fn place(&self, time: usize, row: usize) -> Result<Place> {
-        match (self.value_at(time, row)?, self.value_at(self.columns() - 1, row)?) {
-            (Value::Int(time), Value::UInt(sequence)) => Ok(Place { time, sequence }),
-            _ => Err(corrupt(self.page, "a row has no time or no sequence number")),
-        }
-    }
-
     /// Returns the sequence number of a row.
     ///
     /// # Errors
@@ -295,25 +283,48 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
     /// Returns the rows of a time in the last block that begins before a position, which is above
     /// the first row. If there are none, returns an empty range where they would be.
     fn of_time(&self, column: usize, place: Place, time: i64) -> Result<Range<usize>> {
-        // Reading a value within a block costs a sum over the earlier values there.
+        let ticks = self
+            .reader
+            .ticks(column)
+            .map_err(|error| of_leaf(self.page, error))?;
+        let Some(ticks) = ticks else {
+            return Err(corrupt(self.page, "its column of times has none"));
+        };
+        // The last block that begins before the position. Times are often spread evenly.
         let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
+        let (mut begin, mut end) = (self.header.first.time, self.header.last.time);
+        let mut guesses = 2;
         while low < high {
-            let middle = usize::midpoint(low, high) + 1;
-            let begins_before = match self.value_at(column, middle * BLOCK)? {
-                Value::Int(begin) if begin != place.time => begin < place.time,
-                _ => self.place(column, middle * BLOCK)? < place,
-            };
-            if begins_before {
-                low = middle;
+            let middle = if guesses > 0 {
+                guesses -= 1;
+                low + share_of(high + 1 - low, (begin, end), place.time)
             } else {
-                high = middle - 1;
+                usize::midpoint(low, high) + 1
+            };
+            let middle = middle.clamp(low + 1, high);
+            let at = ticks
+                .get(middle * BLOCK)
+                .map_err(|error| of_leaf(self.page, error))?;
+            if at < place.time || at == place.time && self.sequence(middle * BLOCK)? < place.sequence {
+                (low, begin) = (middle, at);
+            } else {
+                (high, end) = (middle - 1, at);
             }
         }
+        // Reading a value within a block costs a sum over the earlier values there.
+        const AROUND: usize = 64;
         let block = low * BLOCK..self.rows().min((low + 1) * BLOCK);
-        for window in [self.guess(column, block.clone(), time)?, block.clone()] {
-            let times = self.times(column, window.clone())?;
-            let first = window.start + times.partition_point(|&at| at < time);
-            let end = window.start + times.partition_point(|&at| at <= time);
+        let row = block.start + share_of(block.len(), (begin, end), time);
+        let near = row.saturating_sub(AROUND).max(block.start)..(row + AROUND).min(block.end);
+        for window in [near, block.clone()] {
+            let (mut before, mut through) = (0, 0);
+            let counted = ticks.for_each(window.clone(), |values| {
+                before += values.iter().filter(|value| **value < time).count();
+                through += values.iter().filter(|value| **value <= time).count();
+                Ok(())
+            });
+            counted.map_err(|error| of_leaf(self.page, error))?;
+            let (first, end) = (window.start + before, window.start + through);
             let is_whole = (first > window.start || window.start == block.start)
                 && (end < window.end || window.end == block.end);
             if is_whole {
@@ -321,26 +332,6 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             }
         }
         Err(corrupt(self.page, "its times are not in order"))
-    }
-
-    /// Interpolates the rows of a block near which a time lies, with a margin.
-    fn guess(&self, column: usize, block: Range<usize>, time: i64) -> Result<Range<usize>> {
-        const AROUND: usize = 64;
-        let first = match self.value_at(column, block.start)? {
-            Value::Int(first) => first,
-            _ => return Ok(block),
-        };
-        let last = match block.end < self.rows() {
-            true => match self.value_at(column, block.end)? {
-                Value::Int(last) => last,
-                _ => return Ok(block),
-            },
-            false => self.header.last.time,
-        };
-        let (span, before) = (last.abs_diff(first), time.saturating_sub(first).max(0));
-        let rows = block.len() as u128 * u128::from(before.cast_unsigned()) / u128::from(span.max(1));
-        let row = block.start + usize::try_from(rows).map_or(block.len(), |rows| rows.min(block.len()));
-        Ok(row.saturating_sub(AROUND).max(block.start)..(row + AROUND).min(block.end))
     }
 
     /// Returns the rows between two positions; an empty range if the bounds are inverted.
@@ -379,4 +370,12 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map(|numbers| numbers.values().clone())
             .ok_or_else(|| corrupt(self.page, "its column of sequence numbers has none"))
     }
+}
+
+/// Interpolates how many of some rows lie before a time, given their first time and one that none
+/// exceeds.
+fn share_of(rows: usize, (first, last): (i64, i64), time: i64) -> usize {
+    let (span, before) = (last.abs_diff(first), time.saturating_sub(first).max(0));
+    let share = rows as u128 * u128::from(before.cast_unsigned()) / u128::from(span.max(1));
+    usize::try_from(share).map_or(rows, |share| share.min(rows))
 }

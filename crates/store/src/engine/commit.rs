@@ -15,7 +15,7 @@ use crate::rows::{
     Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes,
     to_stored,
 };
-use crate::table::{Placed, Snap, StoredTable};
+use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 
 /// The result of [`Table::append`](crate::Table::append).
@@ -127,16 +127,13 @@ impl Engine {
         let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
         let sorted = SortedBatch::new(&table.entry.schema, columns)?;
         self.make_room(sorted.bytes())?;
-        let mut commit = self.begin_commit(table.entry.id)?;
+        let (mut commit, view) = self.begin_commit(table.entry.id)?;
         let first = commit.next_sequence;
         let head = Record::append_head(table.entry.id, first);
         let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
         self.keep_memory(rows);
         commit.next_sequence += sorted.len() as u64;
-        let head = self
-            .view()
-            .active()
-            .append(table.entry.id, sorted.numbered(first));
+        let head = view.active().append(table.entry.id, sorted.numbered(first));
         let logged = Some(Logged {
             position,
             end: commit.next_sequence,
@@ -196,7 +193,8 @@ impl Engine {
                 let sorted = SortedBatch::new(schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
                 generation.append(table.entry.id, sorted.numbered(first + begin as u64));
-                flush_generation(self.storage(pages), catalogue, &generation, None)?;
+                let rows = flush_generation(self.storage(pages), catalogue, &generation, None)?;
+                self.counters.wrote(rows);
             }
             Ok(())
         })?;
@@ -233,7 +231,7 @@ impl Engine {
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
-            let mut commit = self.begin_commit(table.entry.id)?;
+            let (mut commit, view) = self.begin_commit(table.entry.id)?;
             if !target.still_holds(&direct, &latest())? {
                 return Ok(None);
             }
@@ -246,7 +244,7 @@ impl Engine {
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
             let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
             self.keep_memory(logged);
-            let active = self.view().active().clone();
+            let active = view.active();
             let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
             active.count_blocks(in_memory_bytes);
             // In the log each row has a number; there are fewer blocks.
@@ -279,11 +277,11 @@ impl Engine {
                 Err(Error::NoSpace { .. }) => {}
                 done => done?,
             }
-            let mut commit = self.begin_commit(table)?;
+            let (mut commit, view) = self.begin_commit(table)?;
             let deletion = deletion_at(commit.next_sequence);
             let position = self.log.append(&Record::delete_body(table, &deletion))?;
             commit.next_sequence += 1;
-            self.view().active().delete(table, deletion);
+            view.active().delete(table, deletion);
             self.end_commit(commit, position)?;
             self.counters.committed(0);
             Ok(())
@@ -298,13 +296,16 @@ impl Engine {
         self.commit.lock().next_sequence
     }
 
-    pub(super) fn begin_commit(&self, table: TableId) -> Result<MutexGuard<'_, CommitState>> {
+    /// Takes the commit lock, and the view whose active generation stays the active one while it is
+    /// held.
+    fn begin_commit(&self, table: TableId) -> Result<(MutexGuard<'_, CommitState>, Arc<View>)> {
         let commit = self.commit.lock();
         self.check_writable()?;
-        if self.view().catalogue.get(table).is_none() {
+        let view = self.view();
+        if view.catalogue.get(table).is_none() {
             return Err(no_such_table());
         }
-        Ok(commit)
+        Ok((commit, view))
     }
 
     /// Waits until a commit is as durable as the store's durability says, then makes it visible.

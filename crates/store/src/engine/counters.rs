@@ -3,11 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::table::FlushedRows;
+
 /// The counts that no other part of the store keeps.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) rows: AtomicU64,
+    pub(super) rows_right_edge: AtomicU64,
+    pub(super) rows_root: AtomicU64,
+    pub(super) rows_held_back: AtomicU64,
     pub(super) commit_wait_nanos: AtomicU64,
     pub(super) flushes: AtomicU64,
     pub(super) flush_nanos: AtomicU64,
@@ -19,6 +24,17 @@ impl Counters {
     pub(super) fn committed(&self, rows: u64) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// A flush wrote so many rows of indexed tables.
+    pub(super) fn wrote(&self, rows: FlushedRows) {
+        self.rows_right_edge.fetch_add(rows.right_edge, Ordering::Relaxed);
+        self.rows_root.fetch_add(rows.root, Ordering::Relaxed);
+    }
+
+    /// So many rows were held back from a flush.
+    pub(super) fn held_back(&self, rows: u64) {
+        self.rows_held_back.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// A commit waited.

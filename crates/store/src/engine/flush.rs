@@ -11,7 +11,7 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
 use crate::rows::{Generation, TableId, TableSchema};
-use crate::table::{Catalogue, Grid, Storage, StoredTable, View};
+use crate::table::{Catalogue, FlushedRows, Grid, Storage, StoredTable, View};
 use crate::wal::Record;
 
 impl Engine {
@@ -177,10 +177,11 @@ impl Engine {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
         let storage = self.storage(&self.pages);
-        let flushed = view
-            .sealed()
-            .iter()
-            .try_for_each(|generation| flush_generation(storage, &mut catalogue, generation, without));
+        let flushed = view.sealed().iter().try_for_each(|generation| -> Result<()> {
+            let rows = flush_generation(storage, &mut catalogue, generation, without)?;
+            self.counters.wrote(rows);
+            Ok(())
+        });
         let changed = flushed.and_then(|()| change(&self.pages, &mut catalogue));
         if let Err(error) = changed.and_then(|()| self.blocks.sync()) {
             self.pages.roll_back();
@@ -274,20 +275,21 @@ fn is_printable(character: char) -> bool {
 }
 
 /// Applies the rows and deletions of a sealed generation to the trees, but for those of the table
-/// `without`.
+/// `without`. Tells where the rows of indexed tables went.
 pub(super) fn flush_generation(
     storage: Storage<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
     without: Option<TableId>,
-) -> Result<()> {
+) -> Result<FlushedRows> {
+    let mut flushed = FlushedRows::default();
     for id in generation.tables().into_iter().filter(|&id| Some(id) != without) {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id), generation.head(id)) {
             let mut table = StoredTable::clone(table);
-            table.flush(storage, &head)?;
+            flushed += table.flush(storage, &head)?;
             catalogue.put(table);
         }
     }
-    Ok(())
+    Ok(flushed)
 }

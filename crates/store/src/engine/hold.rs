@@ -69,6 +69,7 @@ impl Engine {
         let flushed = Generation::new(sealed.log_start, sealed.first_sequence);
         flushed.take_heads(sealed);
         for (part, _) in parts {
+            self.counters.held_back(part.held.len() as u64);
             flushed.put_head(part.table, part.flushed);
             next.append(part.table, part.held);
         }

@@ -33,6 +33,14 @@ pub struct Metrics {
     pub log_bytes: u64,
     /// Syncs of the log: one serves all commits that wait for it.
     pub log_syncs: u64,
+    /// Rows of indexed tables that flushes wrote after all others, where they stay.
+    pub rows_right_edge: u64,
+    /// Rows of indexed tables that were late when they were flushed: they begin at the root of
+    /// their tree, and are written again as they are pushed down.
+    pub rows_root: u64,
+    /// Rows that stayed in memory when others were flushed, as rows that are as late as some were
+    /// lately would precede them. Each is logged again and counts each time.
+    pub rows_held_back: u64,
     /// Flushes of rows to pages, each with a checkpoint. Changes of the catalogue are flushes, too.
     pub flushes: u64,
     /// Time that flushes took, with the maintenance of trees and the checkpoint.
@@ -71,6 +79,9 @@ impl Engine {
         Metrics {
             commits: count(&counters.commits),
             rows: count(&counters.rows),
+            rows_right_edge: count(&counters.rows_right_edge),
+            rows_root: count(&counters.rows_root),
+            rows_held_back: count(&counters.rows_held_back),
             commit_waits: time(&counters.commit_wait_nanos),
             log_bytes: self.log.end() - self.log_opened,
             log_syncs: self.log.syncs(),

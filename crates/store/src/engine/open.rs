@@ -19,7 +19,7 @@ use super::state::{CommitState, Engine};
 use super::wake::Wake;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::rows::{BatchMemory, Generation};
 use crate::table::View;
 use crate::wal::{Log, Record};
@@ -146,7 +146,11 @@ impl Begun {
         let recovered =
             recover(disk, dir, options, reserve).map_err(|error| error.of_opening(dir, DATA_FILE))?;
         let (store_id, log_end, log_dir) = (recovered.store_id, recovered.log_end, dir.join(LOG_DIR));
-        let begin = || Log::begin(disk.clone(), log_dir.clone(), store_id, log_end).map(Some);
+        let is_relaxed = options.durability == Durability::Relaxed;
+        let begin = || {
+            let log = Log::begin(disk.clone(), log_dir.clone(), store_id, log_end)?;
+            Ok(Some(if is_relaxed { log.relaxed() } else { log }))
+        };
         let begun = match recovered.left {
             // Rows that could not be flushed keep their place in the log, behind which nothing can
             // be written.

@@ -30,7 +30,7 @@ impl Engine {
                 // A flush of nothing: it removes what has expired.
                 let nothing = Generation::new(0, first);
                 nothing.touch(id);
-                flush_generation(self.storage(pages), catalogue, &nothing, None)
+                flush_generation(self.storage(pages), catalogue, &nothing, None).map(drop)
             })
         })
     }

@@ -25,7 +25,7 @@ mod upkeep;
 mod view;
 
 pub(crate) use catalogue::Catalogue;
-pub(crate) use indexed::FoundRow as IndexedRow;
+pub(crate) use indexed::{FlushedRows, FoundRow as IndexedRow};
 pub use layout::Layout;
 pub(crate) use reading::{FoundRow, TableRows};
 pub(crate) use remains::{TableRemains, owner_of};

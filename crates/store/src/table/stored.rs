@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use bedload_pages::PageRead;
 
-use super::indexed;
+use super::indexed::{self, FlushedRows};
 use super::layout::Layout;
 use super::sparse::{self, BlockFiles, Grid, Placed, Snap, SparseEntry, SparseFlush, SparseRecord, Target};
 use crate::error::Result;
@@ -205,7 +205,8 @@ impl StoredTable {
     }
 
     /// Applies the rows and deletions of a sealed head; the table is then what it is afterwards.
-    pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<()> {
+    /// Tells where the rows went of a table that has a tree of them.
+    pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<FlushedRows> {
         match &mut self.body {
             Body::Indexed { order } => indexed::flush(storage.pages, &mut self.entry, order, head),
             Body::Sparse(sparse) => {
@@ -214,7 +215,7 @@ impl StoredTable {
                     files: storage.blocks,
                 };
                 *sparse = flush.flush(&mut self.entry, sparse, head)?;
-                Ok(())
+                Ok(FlushedRows::default())
             }
         }
     }

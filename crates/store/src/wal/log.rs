@@ -3,18 +3,18 @@
 //! Rules:
 //! 1. Positions ascend with the order of [`Log::append`]; a record is copied to the buffer under
 //!    the state's lock, where the space for it on the disk is claimed too, and filled with zeros if
-//!    it was never written. Only the claim can fail, so a full disk is noticed before anything
-//!    depends on the record.
-//! 2. One thread at a time writes and syncs: the *leader*, whoever first finds nobody leading. It
-//!    takes the whole buffer, so everybody who appended before shares its sync; the others wait.
+//!    it was never written, unless no commit waits for syncs. Only the claim can fail, so a full
+//!    disk is noticed before anything depends on the record.
+//! 2. One thread at a time writes and syncs: the *leader*, the first that finds no other. It takes
+//!    the whole buffer, so that all threads which appended before share its sync; the others wait.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync
 //!    nothing is written any more: what the disk then holds is unknown.
 //! 4. What a record names in other files may be on its way to the disk while the record is
 //!    ([`Pending`]): `synced` is raised past the record only once that is durable, too. A record
 //!    that nothing vouches for may thus name what was lost; reading the log back ends there.
 //! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written
-//!    again with what follows. Its durable bytes are the same then, so a write that power
-//!    loss tears cannot harm it.
+//!    again with what follows. Its durable bytes are the same then, so a write that power loss
+//!    tears cannot harm it.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
 //!    It counts as spare only once its new name is durable; the names of spares that an earlier
 //!    process left may not be, so these are removed. (Should power loss leave such a segment its
@@ -66,6 +66,8 @@ pub(crate) struct Log {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     store_id: [u8; 16],
+    /// Whether space is filled with zeros before small records are written to it.
+    fills_ahead: bool,
     state: Mutex<State>,
     progress: Condvar,
 }
@@ -270,9 +272,17 @@ impl Log {
             disk,
             dir,
             store_id,
+            fills_ahead: true,
             state: Mutex::new(state),
             progress: Condvar::new(),
         }
+    }
+
+    /// The log of a store whose commits do not wait for a sync: filling space with zeros would only
+    /// be in their way.
+    pub(crate) fn relaxed(mut self) -> Self {
+        self.fills_ahead = false;
+        self
     }
 
     /// Appends a record and returns the position behind it. It is durable once
@@ -301,7 +311,7 @@ impl Log {
         state.check()?;
         let position = state.end;
         let end = position + (FRAME_BYTES + len_bytes) as u64;
-        state.claim(end)?;
+        state.claim(end, self.fills_ahead)?;
         let synced = state.synced;
         frame(&mut state.buffer, position, synced, body);
         state.pending.extend(pending);
@@ -337,6 +347,7 @@ impl Log {
     /// As [`sync_to`](Self::sync_to), with a sync beginning no sooner than `pace` after the one before.
     pub(crate) fn sync_paced(&self, position: u64, pace: Duration) -> Result<()> {
         self.lead_until(|state| state.synced >= position, Some(pace))
+            .map(drop)
     }
 
     /// Returns once everything before `position` has been given to the operating system: it
@@ -346,8 +357,7 @@ impl Log {
     ///
     /// As for [`sync_to`](Self::sync_to).
     pub(crate) fn write_to(&self, position: u64) -> Result<u64> {
-        self.lead_until(|state| state.written >= position, None)?;
-        let state = self.state.lock();
+        let state = self.lead_until(|state| state.written >= position, None)?;
         Ok(state.written - state.synced)
     }
 
@@ -481,11 +491,15 @@ impl Log {
     }
 
     /// Leads or waits until `done`; a leader syncs if there is a pace for it.
-    fn lead_until(&self, done: impl Fn(&State) -> bool, sync: Option<Duration>) -> Result<()> {
+    fn lead_until(
+        &self,
+        done: impl Fn(&State) -> bool,
+        sync: Option<Duration>,
+    ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         loop {
             if done(&state) {
-                return Ok(());
+                return Ok(state);
             }
             state.check()?;
             if state.leading {
@@ -567,12 +581,12 @@ impl State {
     }
 
     /// Makes sure that the record from `self.end` to `end` has space.
-    fn claim(&mut self, end: u64) -> Result<()> {
+    fn claim(&mut self, end: u64, fills_ahead: bool) -> Result<()> {
         let segment = &self.segment;
         let failed = |source| Error::io(&segment.path, "extend", source);
         let needed = segment.offset(end).next_multiple_of(BLOCK);
         let from = self.extent.written;
-        let is_zeroed = needed > from && end - self.end <= ZEROED_RECORD_BYTES;
+        let is_zeroed = fills_ahead && needed > from && end - self.end <= ZEROED_RECORD_BYTES;
         let zeros = from
             .next_multiple_of(ZERO_BYTES)
             .clamp(ZERO_BYTES, ZERO_BYTES_MAX);
@@ -672,6 +686,22 @@ mod tests {
         log.append(&[3]).expect("a sound disk");
         let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!(found.records, records + 1, "zeros are written over nothing");
+    }
+
+    #[test]
+    fn a_log_whose_syncs_no_commit_waits_for_writes_no_zeros() {
+        let disk = SimDisk::new(1);
+        let (log, dir) = begin(&disk);
+        let log = log.relaxed();
+        let begun = disk.calls();
+        let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
+        for _ in 0..records {
+            log.append(&[3]).expect("a sound disk");
+        }
+        assert_eq!(disk.calls() - begun, 1, "space is claimed once");
+        log.sync_to(log.end()).expect("a sound disk");
+        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+        assert_eq!(found.records, records);
     }
 
     #[test]

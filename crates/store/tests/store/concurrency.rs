@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bedload::{Options, Snapshot};
+use bedload::{Durability, Options, Snapshot, Table, Value};
+use bedload_testkit::Rng;
+use bedload_testkit::linearizability::{Action, Clock, Event, Recorder, check};
 
-use crate::rows::{TestRow, append, collect, schema};
+use crate::rows::{TestRow, append, arrow_schema, collect, schema};
 
 const WRITERS: i32 = 4;
 const BATCHES: i32 = 150;
@@ -136,4 +138,69 @@ fn what_append_returned_is_visible_to_the_next_scan() {
         }
     });
     assert_eq!(table.range(..).expect("there").count().expect("reads"), 4 * 90);
+}
+
+/// The number of the row of a time that arrived last.
+fn last_number(table: &Table, time: i64) -> Option<u64> {
+    let row = table.get(time).expect("reads")?;
+    let position = arrow_schema().index_of("number").expect("a column");
+    match row.value(position) {
+        Some(Value::Int(number)) => Some(number.cast_unsigned()),
+        other => panic!("a row has the number {other:?}"),
+    }
+}
+
+/// A table is a register for each time: the row that arrived last, until it is deleted.
+#[test]
+fn commits_of_eight_threads_take_effect_at_one_instant() {
+    const THREADS: u32 = 8;
+    const OPERATIONS: i32 = 250;
+    const TIMES: u64 = 24;
+    for durability in [Durability::Relaxed, Durability::Always] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = Options::new().create(true).page_bytes(4096).head_bytes(64 << 10);
+        let options = options.durability(durability);
+        let store = options.open(dir.path().join("store")).expect("creates");
+        let table = store.create_table("t", schema()).expect("fresh");
+        let (clock, done) = (Clock::new(), AtomicBool::new(false));
+        let history: Vec<Event> = std::thread::scope(|scope| {
+            let (clock, table) = (&clock, &table);
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut recorder = Recorder::new(clock, thread as usize);
+                        let mut rng = Rng::stream(7, thread.into());
+                        for operation in 0..OPERATIONS {
+                            let time = rng.below(TIMES).cast_signed();
+                            let number = OPERATIONS * i32::try_from(thread).expect("few") + operation;
+                            recorder.record(time.cast_unsigned(), || match rng.below(8) {
+                                0 => {
+                                    table.delete_range(time..=time).expect("deletes");
+                                    Action::RemoveBlind
+                                }
+                                1..4 => {
+                                    append(table, &[TestRow::numbered(time, number)]).expect("appends");
+                                    Action::Insert(u64::from(number.unsigned_abs()))
+                                }
+                                _ => Action::Get(last_number(table, time)),
+                            });
+                        }
+                        recorder.into_events()
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    store.flush().expect("flushes");
+                }
+            });
+            let histories = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+            let history = histories.flatten().collect();
+            done.store(true, Ordering::Relaxed);
+            history
+        });
+        if let Err(violation) = check(&history) {
+            panic!("{durability:?}: {violation}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A head's rows and deletions on their way into the tree.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place};
 use bedload_pages::PageStore;
@@ -25,6 +25,22 @@ const EXPIRY_SHARE: u64 = 16;
 /// run, so that it never falls behind.
 const MAINTENANCE_SHARE: u64 = 8;
 
+/// Where the rows of a flush went.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FlushedRows {
+    /// Those after all rows of the tree, which stay where they were written.
+    pub(crate) right_edge: u64,
+    /// Late ones, which are pushed down from the root.
+    pub(crate) root: u64,
+}
+
+impl AddAssign for FlushedRows {
+    fn add_assign(&mut self, other: Self) {
+        self.right_edge += other.right_edge;
+        self.root += other.root;
+    }
+}
+
 /// Moves what a sealed head has into the tree of a table: deletions first, which are about what the
 /// tree has, then the rows they leave of the head's own; then does maintenance. The entry of the
 /// table is made what it is afterwards.
@@ -33,7 +49,7 @@ pub(crate) fn flush(
     table: &mut TableEntry,
     order: &mut ArrivalMeasure,
     head: &Head,
-) -> Result<()> {
+) -> Result<FlushedRows> {
     let tree = open(pages, table)?;
     let kind = kind_of(table.id, &table.schema);
     let mut deletions = Deletions::clone(&head.merged_deletions(u64::MAX).unwrap_or_default());
@@ -53,12 +69,12 @@ pub(crate) fn flush(
     runs.for_each(|run| order.observe(run.arrivals()));
     order.note_flushed();
     let rows = rows.without(&deletions);
-    insert(&tree, kind, &rows)?;
+    let flushed = insert(&tree, kind, &rows)?;
     table.rows += rows.len() as u64;
     table.end_sequence = end_sequence;
     let _span = tracing::debug_span!("maintenance", table = &*table.name).entered();
     maintain(&tree, rows.len() as u64)?;
-    Ok(())
+    Ok(flushed)
 }
 
 /// The deletion of what the table does not keep any longer, and whether the tree has so much of it
@@ -127,7 +143,7 @@ fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions)
 
 /// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not
 /// keep the others from the right edge.
-fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) -> Result<()> {
+fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) -> Result<FlushedRows> {
     let edge = right_edge(tree)?;
     let is_late = |(time, sequence): RowPlace| edge.is_some_and(|edge| Place { time, sequence } <= edge);
     let late = rows.partition_point(is_late);
@@ -144,7 +160,10 @@ fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) ->
         }
     }
     tree.sealed(runs).publish()?;
-    Ok(())
+    Ok(FlushedRows {
+        right_edge: (rows.len() - late) as u64,
+        root: late as u64,
+    })
 }
 
 /// Parts of a range, of so many each but for the last.

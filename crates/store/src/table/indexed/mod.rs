@@ -27,7 +27,7 @@ mod verify;
 
 pub(crate) use body::{create, pages_of, row_limit};
 pub(crate) use count::count;
-pub(crate) use flush::flush;
+pub(crate) use flush::{FlushedRows, flush};
 pub(crate) use point::{FoundRow, find};
 pub(crate) use remains::{LeafRemains, owner_of};
 pub(crate) use scan::IndexedScan;

@@ -3,7 +3,7 @@
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::BooleanBuffer;
 use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndexPage, RunLeaf};
 use bedload_trees::run::Run;
@@ -24,6 +24,9 @@ pub(super) struct Piece {
     pub(super) matching: Option<BooleanBuffer>,
     /// How many bytes a row has: of a leaf, which has few, on average; else at most.
     pub(super) row_bytes: usize,
+    /// Whether ranks stand in for the sequence numbers of the places: the rows are compared with
+    /// no others.
+    pub(super) is_alone: bool,
 }
 
 impl Piece {
@@ -35,18 +38,7 @@ impl Piece {
             rows: 0..0,
             matching: None,
             row_bytes: 0,
-        }
-    }
-
-    pub(super) fn new(columns: Vec<ArrayRef>, places: Places, matching: Option<BooleanBuffer>) -> Self {
-        let rows = places.len();
-        let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-        Self {
-            row_bytes: columns.iter().map(bytes).sum::<usize>() / rows.max(1),
-            columns: columns.into(),
-            places,
-            rows: 0..rows,
-            matching,
+            is_alone: false,
         }
     }
 
@@ -76,33 +68,48 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct RunRows {
     pages: Arc<PageVersion>,
-    index: RunIndexPage<PageRef>,
+    run: Run,
     bounds: (Bound<Place>, Bound<Place>),
-    /// Leaves that were not opened yet.
-    leaves: Range<usize>,
-    /// The one that was opened last, and its rows that are left.
+    /// None before the first rows are read.
+    leaves: Option<Leaves>,
+    /// The leaf that was opened last, and its rows that are left.
     leaf: Option<(RunLeaf<PageRef>, Range<usize>)>,
 }
 
+/// Leaves of a run.
+#[derive(Debug)]
+struct Leaves {
+    index: RunIndexPage<PageRef>,
+    /// Those that were not opened yet.
+    left: Range<usize>,
+}
+
 impl RunRows {
-    pub(super) fn new(
-        pages: &Arc<PageVersion>,
-        kind: ColumnRuns,
-        run: &Run,
-        bounds: (Bound<Place>, Bound<Place>),
-    ) -> Result<Self> {
-        let index = RunIndexPage::read(&**pages, run, kind.owner())?;
-        Ok(Self {
+    /// Reads nothing.
+    pub(super) fn new(pages: &Arc<PageVersion>, run: &Run, bounds: (Bound<Place>, Bound<Place>)) -> Self {
+        Self {
             pages: pages.clone(),
-            leaves: index.between(bounds.0, bounds.1)?,
-            index,
+            run: *run,
             bounds,
+            leaves: None,
             leaf: None,
-        })
+        }
+    }
+
+    /// A place that no row precedes in the direction of the scan.
+    pub(super) fn edge(&self, reverse: bool) -> Place {
+        let (first, last) = (Place::of_edge(self.run.first), Place::of_edge(self.run.last));
+        match (reverse, self.bounds) {
+            (false, (Bound::Included(from) | Bound::Excluded(from), _)) => first.max(from),
+            (false, _) => first,
+            (true, (_, Bound::Included(to) | Bound::Excluded(to))) => last.min(to),
+            (true, _) => last,
+        }
     }
 
     /// The next rows in the direction of the scan, at most so many; `None` behind the last.
-    pub(super) fn next(&mut self, wanted: &Wanted, most: usize) -> Result<Option<Piece>> {
+    /// `is_alone` says that they are compared with no others.
+    pub(super) fn next(&mut self, wanted: &Wanted, most: usize, is_alone: bool) -> Result<Option<Piece>> {
         loop {
             if let Some((leaf, rows)) = &mut self.leaf
                 && rows.start < rows.end
@@ -115,33 +122,46 @@ impl RunRows {
                     rows.start += taken;
                     rows.start - taken..rows.start
                 };
-                if let Some(piece) = read(leaf, wanted, piece, self.pages.path())? {
+                if let Some(piece) = read(leaf, wanted, piece, (self.pages.path(), is_alone))? {
                     return Ok(Some(piece));
                 }
                 continue;
             }
+            let leaves = match &mut self.leaves {
+                Some(leaves) => leaves,
+                none => {
+                    let index = RunIndexPage::read(&*self.pages, &self.run, wanted.kind.owner())?;
+                    let left = index.between(self.bounds.0, self.bounds.1)?;
+                    none.insert(Leaves { index, left })
+                }
+            };
             let number = if wanted.reverse {
-                self.leaves.next_back()
+                leaves.left.next_back()
             } else {
-                self.leaves.next()
+                leaves.left.next()
             };
             let Some(number) = number else {
                 return Ok(None);
             };
-            self.leaf = Some(self.open(number, wanted)?);
+            let leaf = leaves.index.open(&*self.pages, number)?;
+            let rows = rows_of(&leaf, wanted, self.bounds)?;
+            self.leaf = Some((leaf, rows));
         }
     }
+}
 
-    fn open(&self, number: usize, wanted: &Wanted) -> Result<(RunLeaf<PageRef>, Range<usize>)> {
-        let leaf = self.index.open(&*self.pages, number)?;
-        for (column, predicate) in wanted.filter.conditions() {
-            if !leaf.may_match(*column, predicate)? {
-                return Ok((leaf, 0..0));
-            }
+/// The rows of a leaf between two places; none if the leaf has none that match.
+fn rows_of(
+    leaf: &RunLeaf<PageRef>,
+    wanted: &Wanted,
+    bounds: (Bound<Place>, Bound<Place>),
+) -> Result<Range<usize>> {
+    for (column, predicate) in wanted.filter.conditions() {
+        if !leaf.may_match(*column, predicate)? {
+            return Ok(0..0);
         }
-        let rows = leaf.between(wanted.kind.time(), self.bounds)?;
-        Ok((leaf, rows))
     }
+    Ok(leaf.between(wanted.kind.time(), bounds)?)
 }
 
 /// Reads rows of a leaf: those from the first to the last that match; none if none does.
@@ -149,7 +169,7 @@ fn read(
     leaf: &RunLeaf<PageRef>,
     wanted: &Wanted,
     mut rows: Range<usize>,
-    path: &std::path::Path,
+    (path, is_alone): (&std::path::Path, bool),
 ) -> Result<Option<Piece>> {
     let damaged = |reason: &str| Error::corrupt(path, format!("page {}", leaf.page()), reason);
     let last = leaf.columns() - 1;
@@ -171,7 +191,11 @@ fn read(
         }
     };
     let times = leaf.decode(wanted.kind.time(), rows.clone())?;
-    let sequences = leaf.decode(last, rows.clone())?;
+    let sequences: ArrayRef = if is_alone && !wanted.with_sequence {
+        Arc::new(UInt64Array::from_iter_values(0..rows.len() as u64))
+    } else {
+        leaf.decode(last, rows.clone())?
+    };
     let decode = |&column: &usize| {
         if column == wanted.kind.time() {
             Ok(times.clone())
@@ -187,7 +211,15 @@ fn read(
     }
     let places = Places::of_columns(&times, &sequences).filter(Places::ascend);
     let places = places.ok_or_else(|| damaged("its leaf has rows out of order, or without a place"))?;
-    Ok(Some(Piece::new(columns, places, matching)))
+    let bytes: usize = columns.iter().map(|column| column.get_buffer_memory_size()).sum();
+    Ok(Some(Piece {
+        columns: columns.into(),
+        row_bytes: bytes / rows.len().max(1),
+        rows: 0..rows.len(),
+        places,
+        matching,
+        is_alone,
+    }))
 }
 
 /// One past the last bit that is set.

@@ -36,9 +36,10 @@ pub(crate) struct IndexedScan {
     bounds: (Bound<Place>, Bound<Place>),
     /// Runs of the tree and of heads.
     sources: Vec<Source>,
-    /// The next row of each source that has one at hand.
+    /// The next row of each source that has one at hand, and a place before the rows of each run
+    /// of which nothing was read.
     frontier: Frontier,
-    /// Sources that are not on the frontier yet: their next rows are to be read.
+    /// Sources that are not on the frontier: their next rows are to be read.
     unread: Vec<usize>,
     /// How many batches were begun.
     batches: u64,
@@ -132,6 +133,7 @@ impl IndexedScan {
             rows,
             matching,
             row_bytes: run.row_bytes_max(),
+            is_alone: false,
         };
         self.sources.push(Source {
             run: None,
@@ -152,7 +154,7 @@ impl IndexedScan {
             if self.state == ScanState::Before {
                 self.enter()?;
             }
-            self.read_on(most - rows)?;
+            self.read_on(most - rows, deletions.is_empty())?;
             let Some((number, limit)) = self.first() else {
                 self.leave();
                 continue;
@@ -239,8 +241,11 @@ impl IndexedScan {
         );
         for run in &interval.runs {
             if meets(Place::of_edge(run.first), Place::of_edge(run.last), bounds) {
-                let rows = RunRows::new(&self.pages, self.wanted.kind, run, bounds)?;
-                self.unread.push(self.sources.len());
+                let rows = RunRows::new(&self.pages, run, bounds);
+                // It is read once that place comes next: a scan that ends before opens no page of
+                // it.
+                self.frontier
+                    .push(row_place(rows.edge(self.wanted.reverse)), self.sources.len());
                 self.sources.push(Source {
                     run: Some(rows),
                     piece: Piece::none(),
@@ -277,28 +282,42 @@ impl IndexedScan {
 
     /// The next row that a source has at hand.
     fn next_of(&self, number: usize) -> Option<RowPlace> {
-        let next = self.sources[number].piece.next(self.wanted.reverse)?;
-        Some((next.time, next.sequence))
+        self.sources[number]
+            .piece
+            .next(self.wanted.reverse)
+            .map(row_place)
     }
 
-    /// Reads the next rows of runs that have none at hand; about so many are wanted.
-    fn read_on(&mut self, wanted: usize) -> Result<()> {
-        while let Some(number) = self.unread.pop() {
-            let source = &mut self.sources[number];
-            if source.piece.rows.is_empty() {
-                let run = source.run.as_mut();
-                let piece = run.map(|run| run.next(&self.wanted, wanted.max(PIECE_ROWS_MIN)));
-                match piece.transpose()?.flatten() {
-                    Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
-                    // Its pages are not needed any more.
-                    None => (source.run, source.piece) = (None, Piece::none()),
+    /// Reads the next rows of runs that have none at hand, if they may come next; about so many
+    /// are wanted.
+    fn read_on(&mut self, wanted: usize, is_whole: bool) -> Result<()> {
+        loop {
+            while let Some(number) = self.unread.pop() {
+                let is_alone = is_whole && self.sources.len() == 1;
+                let source = &mut self.sources[number];
+                if source.piece.rows.is_empty() {
+                    let run = source.run.as_mut();
+                    let most = wanted.max(PIECE_ROWS_MIN);
+                    let piece = run.map(|run| run.next(&self.wanted, most, is_alone));
+                    match piece.transpose()?.flatten() {
+                        Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
+                        // Its pages are not needed any more.
+                        None => (source.run, source.piece) = (None, Piece::none()),
+                    }
+                }
+                if let Some(next) = self.next_of(number) {
+                    self.frontier.push(next, number);
                 }
             }
-            if let Some(next) = self.next_of(number) {
-                self.frontier.push(next, number);
+            match self.frontier.first() {
+                // Where a run begins, of which nothing was read.
+                Some((_, number)) if self.sources[number].piece.rows.is_empty() => {
+                    self.frontier.replace_first(None);
+                    self.unread.push(number);
+                }
+                _ => return Ok(()),
             }
         }
-        Ok(())
     }
 
     /// The source whose row comes next in the interval, and the row up to which it may go on.
@@ -306,6 +325,9 @@ impl IndexedScan {
         let reverse = self.wanted.reverse;
         let place = |(time, sequence): RowPlace| Place { time, sequence };
         let (next, number) = self.frontier.first()?;
+        if self.sources[number].piece.is_alone {
+            return Some((number, None));
+        }
         let next = place(next);
         // In reverse the fence is the first row of the interval, else the first behind it. Only
         // heads reach beyond it.
@@ -345,6 +367,10 @@ impl IndexedScan {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.projection.arrow().clone(), columns, &options)
     }
+}
+
+fn row_place(place: Place) -> RowPlace {
+    (place.time, place.sequence)
 }
 
 /// The place just before another; `None` if there is none.
