@@ -103,7 +103,8 @@ fn commands_of_the_readme_run() {
     let script: Vec<&str> = blocks(&readme, "sh")
         .into_iter()
         .flat_map(str::lines)
-        .filter(|line| line.starts_with("bedload "))
+        // `bedload sql` needs a program of another workspace, whose tests run docs/sql.md.
+        .filter(|line| line.starts_with("bedload ") && !line.starts_with("bedload sql "))
         .collect();
     assert_eq!(script.len(), 3, "{script:?}");
     let commands = Path::new(env!("CARGO_BIN_EXE_bedload")).parent().unwrap();
