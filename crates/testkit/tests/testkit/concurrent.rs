@@ -155,8 +155,13 @@ fn a_removal_in_two_steps_is_no_linearizable_removal() {
 #[test]
 fn a_range_that_loses_its_place_is_found() {
     let wrong = || Locked::new(Fault::RangeRestarts);
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        check_ranges_over_writers(wrong, 2, 2, plan(200_000))
-    }));
-    assert!(outcome.is_err());
+    // On a loaded machine readers and writers may hardly meet.
+    let is_found = (0..10).any(|seed| {
+        let plan = Plan {
+            seed,
+            operations: 200_000,
+        };
+        catch_unwind(AssertUnwindSafe(|| check_ranges_over_writers(wrong, 2, 2, plan))).is_err()
+    });
+    assert!(is_found);
 }
