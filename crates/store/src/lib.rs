@@ -70,6 +70,8 @@ mod scan;
 mod simulation;
 mod store;
 mod table;
+#[cfg(feature = "times")]
+pub mod times;
 mod wal;
 
 pub use bedload_columns::{Operator, Predicate};

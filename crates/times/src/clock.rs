@@ -115,7 +115,7 @@ impl Clock {
 }
 
 /// Returns nanoseconds since 1970.
-fn nanos_of(time: SystemTime) -> i128 {
+pub(crate) fn nanos_of(time: SystemTime) -> i128 {
     let nanos = |duration: std::time::Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => nanos(since),

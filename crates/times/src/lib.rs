@@ -1,7 +1,7 @@
 //! Parses times and durations, as people write them, into ticks of a column of Arrow timestamps.
 //!
-//! The command and the Python package parse every date, time and duration with this crate, so that
-//! both accept the same forms and give the same answers.
+//! The command, the Python package and `bedload`, with its feature `times`, parse every date, time
+//! and duration with this crate, so that all accept the same forms and give the same answers.
 //!
 //! | form | meaning |
 //! |---|---|
@@ -30,6 +30,7 @@ mod clock;
 mod duration;
 mod error;
 mod period;
+mod time;
 mod unit;
 mod written;
 mod zone;
@@ -38,6 +39,7 @@ pub use clock::{Clock, Point};
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Result};
 pub use period::Period;
+pub use time::Time;
 pub use unit::{nanos_per_tick, parse_unit, ticks_per_second, unit_for_digits, unit_name};
 pub use written::WrittenTime;
 pub use zone::Zone;

@@ -1,6 +1,7 @@
 //! The store as its users see it.
 
 mod backup;
+mod between;
 mod bloated;
 mod concurrency;
 mod contract;
