@@ -454,8 +454,8 @@ def open(
     thread that flushes.
 
     With ``read_only=True`` the store is opened for reading, also beside a process that writes to it, and a call that
-    writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Among the other options
-    only ``cache_bytes`` counts then."""
+    writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Among the other
+    options only ``cache_bytes`` counts then."""
     seconds = group_every.total_seconds()
     return Database(
         _native.open(
