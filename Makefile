@@ -139,6 +139,8 @@ py-build: $(PY_VENV)/installed
 	cd crates/python && VIRTUAL_ENV=$(CURDIR)/$(PY_VENV) ../../$(PY_VENV)/bin/maturin develop --release --locked
 
 py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.11 or later, with venv)
+	rm -rf target/wheels
+	cd crates/python && ../../$(PY_VENV)/bin/maturin build -q --release --locked --out ../../target/wheels
 	$(PY_RUN) -m pytest -q
 
 py-lint: $(PY_VENV)/installed ## Check the Python package as lint does

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any, Callable
 
 import bedload
 import duckdb
@@ -152,8 +153,11 @@ def test_flights(db: bedload.Database, flights: pa.Table) -> None:
     assert read.cast(expected.schema).equals(expected)
 
 
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
 values = st.tuples(
-    st.integers(-(2**40), 2**40),
+    st.integers(-(2**31), 2**33),
+    st.integers(0, 10**9 - 1),
     st.none() | st.integers(-(2**63), 2**63 - 1),
     st.none() | st.text(st.characters(codec="utf-8"), max_size=20),
     st.none() | st.floats(),
@@ -161,28 +165,64 @@ values = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.lists(values, max_size=30), max_size=4), st.sampled_from(["s", "ms", "us", "ns"]))
-def test_any_frames(tmp_path_factory: pytest.TempPathFactory, frames: list[list[tuple]], unit: str) -> None:
+def frame_of(rows: list[tuple], schema: pa.Schema, unit: str) -> pa.Table:
+    ticks = [seconds * TICKS[unit] + nanos * TICKS[unit] // 10**9 for seconds, nanos, *_ in rows]
+    columns = [list(column) for column in zip(*rows)][2:] if rows else [[]] * 4
+    return pa.table([ticks, *columns], schema=schema)
+
+
+def ways_of(unit: str, zone: str | None) -> list[Callable[[pa.Table], Any]]:
+    """The libraries that have times of this unit and zone, each as a way to make its frames of pyarrow's."""
+    ways: list[Callable[[pa.Table], Any]] = [
+        lambda frame: frame,
+        lambda frame: frame.to_pandas(types_mapper=pd.ArrowDtype),
+    ]
+    if unit != "s" and zone != "+05:30":
+        ways.append(pl.DataFrame)
+    if zone is None or unit == "us":
+        ways.append(duckdb.from_arrow)
+    return ways
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.lists(values, max_size=30), max_size=6),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.sampled_from([None, "UTC", ZONE, "+05:30"]),
+)
+def test_any_frames(
+    tmp_path_factory: pytest.TempPathFactory, frames: list[list[tuple]], unit: str, zone: str | None
+) -> None:
     schema = pa.schema(
         [
-            ("at", pa.timestamp(unit, "UTC")),
+            pa.field("at", pa.timestamp(unit, zone), nullable=False),
             ("n", pa.int64()),
             ("s", pa.string()),
             ("x", pa.float64()),
             ("b", pa.bool_()),
         ]
     )
-    columns = [pa.table(list(zip(*rows)) if rows else [[]] * 5, schema=schema) for rows in frames]
+    given_frames = [frame_of(rows, schema, unit) for rows in frames]
+    ways = ways_of(unit, zone)
     with bedload.open(tmp_path_factory.mktemp("any") / "s", create=True, durability="relaxed") as db:
         table = db.table("t", schema, create=True)
-        for frame, way in zip(columns, (lambda f: f, pl.DataFrame, pl.DataFrame, lambda f: f)):
-            if unit == "s" and way is pl.DataFrame:
-                way = lambda f: f  # noqa: E731 -- Polars has no seconds
-            table.append(way(frame))
-        everything = pa.concat_tables(columns) if columns else schema.empty_table()
+        for number, frame in enumerate(given_frames):
+            table.append(ways[number % len(ways)](frame))
+        everything = pa.concat_tables([schema.empty_table(), *given_frames])
         order = np.argsort(everything["at"].to_numpy(), kind="stable")
-        assert same_values(table.range().to_pyarrow(), everything.take(pa.array(order, pa.int64())))
+        expected = everything.take(pa.array(order, pa.int64())).combine_chunks()
+        rows = table.range()
+        read = rows.to_pyarrow()
+        assert read.schema.equals(schema)
+        assert same_values(read, expected)
+        pd.testing.assert_frame_equal(rows.to_pandas(), expected.to_pandas())
+        if pl.DataFrame in ways:
+            frame = rows.to_polars()
+            assert frame.schema == pl.DataFrame(expected).schema
+            assert frame.equals(pl.DataFrame(expected))
+        if duckdb.from_arrow in ways:
+            theirs = duckdb.sql("SELECT * FROM rows").to_arrow_table()
+            assert same_values(theirs, duckdb.sql("SELECT * FROM expected").to_arrow_table())
 
 
 def same_values(one: pa.Table, other: pa.Table) -> bool:
