@@ -150,6 +150,7 @@ py-lint: $(PY_VENV)/installed ## Check the Python package as lint does
 	$(PY_RUN) -m mypy python/bedload
 
 py-bench: py-build ## Measure the Python package against pandas with SQLite, DuckDB and Parquet
+	$(CARGO) build --release --locked -p bedload --example copies
 	$(PY_RUN) bench/late_rows.py
 	$(PY_RUN) bench/copies.py
 
