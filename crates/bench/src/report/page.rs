@@ -11,6 +11,9 @@ use crate::subjects::tables::TABLE_BASELINE;
 /// The documents with generated tables, below the repository's root.
 pub const DOCUMENTS: [&str; 2] = ["docs/benchmarks/tables.md", "docs/benchmarks/patterns.md"];
 
+/// Columns of a line of prose in documents.
+const LINE_COLUMNS: usize = 100;
+
 const BEGIN: &str = "<!-- table: ";
 const END: &str = "<!-- end -->";
 
@@ -78,19 +81,34 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
     let params = &records.first()?.params;
     let rows: f64 = params.get("rows")?.parse().ok()?;
-    let mut text = format!(
-        "`{}`\n\non {} (UTC), commit {}, {}; {} rows, medians of up to {rounds} turns.",
-        origin.command,
+    let sentence = format!(
+        "on {} (UTC), commit {}, {}; {} rows, medians of up to {rounds} turns. {}",
         origin.date,
         origin.commit,
         origin.machine,
-        number(rows)
+        number(rows),
+        origin.note
     );
-    if !origin.note.is_empty() {
-        write!(text, " {}", origin.note).ok()?;
+    Some(format!("`{}`\n\n{}", origin.command, wrapped(&sentence)))
+}
+
+/// Breaks text into lines of at most [`LINE_COLUMNS`].
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut columns) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let len = word.chars().count();
+        if columns > 0 && columns + 1 + len > LINE_COLUMNS {
+            lines.push('\n');
+            columns = 0;
+        } else if columns > 0 {
+            lines.push(' ');
+            columns += 1;
+        }
+        lines.push_str(word);
+        columns += len;
     }
-    text.push('\n');
-    Some(text)
+    lines.push('\n');
+    lines
 }
 
 /// Formats a median, or a dash if there is none.
