@@ -235,8 +235,9 @@ pub(crate) fn encode(array: &dyn Array, out: &mut Vec<u8>) -> Summary {
 fn encode_other(array: &dyn Array, nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Summary {
     if let Some(booleans) = array.as_boolean_opt() {
         bitmap::encode(booleans.values(), out);
-        let ordered: Vec<i64> = booleans.values().iter().map(i64::from).collect();
-        return summary_of_ints(&ordered, nulls);
+        // Bits of nulls may be any, and are no values of the column.
+        let values: Vec<bool> = booleans.values().iter().collect();
+        return summary_of_ints(&filled(&values, nulls, i64::from), nulls);
     }
     let strings = filled_strings(array, nulls);
     strings::encode(&strings, out);

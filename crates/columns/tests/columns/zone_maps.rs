@@ -1,6 +1,6 @@
 //! Compares zone maps with Arrow's kernels: a leaf with a matching row is never excluded.
 
-use arrow_array::{Array, ArrayRef, Datum, Scalar};
+use arrow_array::{Array, ArrayRef, BooleanArray, Datum, Scalar};
 use arrow_ord::cmp;
 use arrow_schema::DataType;
 use bedload_columns::{EncodeOptions, Operator, Predicate, encode};
@@ -60,6 +60,20 @@ proptest! {
         prop_assert_eq!(directory.may_match(0, &Predicate::is_null()).unwrap(), array.null_count() > 0);
         prop_assert_eq!(directory.may_match(0, &Predicate::is_not_null()).unwrap(), array.null_count() < array.len());
     }
+}
+
+/// The bits of nulls are no values of the column.
+#[test]
+fn bounds_of_booleans_leave_out_nulls() {
+    let array = BooleanArray::from(vec![None, Some(true), None]);
+    let directory = encode(
+        &[std::sync::Arc::new(array) as ArrayRef],
+        &EncodeOptions::default(),
+    )
+    .unwrap()
+    .directory;
+    let no = Predicate::compare(Operator::LtEq, &BooleanArray::from(vec![false])).unwrap();
+    assert!(!directory.may_match(0, &no).unwrap());
 }
 
 #[test]
