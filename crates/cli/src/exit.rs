@@ -101,7 +101,8 @@ Exit codes:
   7  the store was written by a newer version
   129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what was begun is undone";
 
-/// Why a command could not do what it was asked to. Displayed, it is one line without anything that a terminal obeys.
+/// Why a command could not do what it was asked to. Displayed, it is one line without anything that
+/// a terminal obeys.
 #[derive(Debug)]
 pub struct Failure {
     status: Status,
@@ -125,7 +126,8 @@ impl Failure {
         Self::new(Status::Usage, message)
     }
 
-    /// A failure of the operating system at `path`, exit code 5; or the signal that ended the wait for it.
+    /// A failure of the operating system at `path`, exit code 5; or the signal that ended the wait
+    /// for it.
     pub fn io(path: &Path, error: &io::Error) -> Self {
         Self::of_system(&path.display().to_string(), error)
     }

@@ -1,7 +1,7 @@
 //! The `bedload` command as a library, for programs that answer and fail as it does.
 //!
-//! [`main`] is the command itself. [`run`] gives another program its treatment of arguments and errors, [`Answer`] its
-//! formats.
+//! [`main`] is the command itself. [`run`] gives another program its treatment of arguments and
+//! errors, [`Answer`] its formats.
 
 mod args;
 mod backup;
@@ -53,8 +53,8 @@ pub fn main() -> ExitCode {
     run(|cli: Cli| dispatch(&cli.command))
 }
 
-/// Runs a program with the arguments of the process. If it fails, the line on standard error and the exit code are those
-/// of the command.
+/// Runs a program with the arguments of the process. If it fails, the line on standard error and
+/// the exit code are those of the command.
 pub fn run<Arguments: Parser>(program: impl FnOnce(Arguments) -> Result<()>) -> ExitCode {
     let ended = match Arguments::try_parse() {
         Ok(arguments) => program(arguments),

@@ -1,6 +1,7 @@
 //! `bedload sql`: a query in SQL, answered by a program of its own.
 //!
-//! The program links DataFusion, which takes longer to build than all of Bedload, so it is not part of the command.
+//! The program links DataFusion, which takes longer to build than all of Bedload, so it is not part
+//! of the command.
 
 use std::env;
 use std::ffi::OsString;

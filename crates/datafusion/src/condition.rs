@@ -156,8 +156,8 @@ fn field_of<'a>(expr: &Expr, schema: &'a TableSchema) -> Option<&'a Field> {
     }
 }
 
-/// The constant that an expression is, if it has the column's type. Zero and NaN are left to DataFusion, which compares them
-/// by rules of its own.
+/// The constant that an expression is, if it has the column's type. Zero and NaN are left to
+/// DataFusion, which compares them by rules of its own.
 fn literal_of(expr: &Expr, field: &Field) -> Option<ScalarValue> {
     let Expr::Literal(value, _) = expr else {
         return None;

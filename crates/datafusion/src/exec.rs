@@ -75,7 +75,8 @@ impl Selection {
     }
 }
 
-/// A scan of a table: a leaf of a physical plan, with one partition, whose rows are in order of time.
+/// A scan of a table: a leaf of a physical plan, with one partition, whose rows are in order of
+/// time.
 #[derive(Debug, Clone)]
 pub struct BedloadExec {
     selection: Selection,

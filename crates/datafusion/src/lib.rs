@@ -35,11 +35,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A table takes over from the query: the range of its times, comparisons of its columns with constants, the columns that
-//! are read, the order of its times in either direction, and the limit. Its number of rows and its first and last time
-//! answer `count(*)`, `min` and `max` without reading rows. `EXPLAIN` shows what was taken over as `BedloadExec`.
+//! A table takes over from the query: the range of its times, comparisons of its columns with
+//! constants, the columns that are read, the order of its times in either direction, and the limit.
+//! Its number of rows and its first and last time answer `count(*)`, `min` and `max` without
+//! reading rows. `EXPLAIN` shows what was taken over as `BedloadExec`.
 //!
-//! Rows are read as the query consumes them, on threads that may block, and no thread is held between two batches.
+//! Rows are read as the query consumes them, on threads that may block, and no thread is held
+//! between two batches.
 
 mod condition;
 mod exec;

@@ -8,8 +8,8 @@ use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use crate::stream::external;
 use crate::time_range::TimeRange;
 
-/// The number of rows in a range of times, if it is known without reading them, and its first and last time, if the time
-/// column is projected. Reads a few pages.
+/// The number of rows in a range of times, if it is known without reading them, and its first and
+/// last time, if the time column is projected. Reads a few pages.
 ///
 /// If rows are filtered besides, these are estimates.
 pub(crate) fn of_range(

@@ -10,9 +10,11 @@ use futures::stream;
 /// A scan, and the batch that it gave.
 type Step = (Scan, Option<bedload::Result<RecordBatch>>);
 
-/// Reads a scan batch by batch. Each is read on a thread that may block, and while one is consumed the next is read.
+/// Reads a scan batch by batch. Each is read on a thread that may block, and while one is consumed
+/// the next is read.
 ///
-/// No thread waits for the consumer: a query of more scans than there are such threads comes to its end too.
+/// No thread waits for the consumer: a query of more scans than there are such threads comes to its
+/// end too.
 pub(crate) fn batches(open: impl FnOnce() -> Result<Scan>) -> impl Stream<Item = Result<RecordBatch>> {
     let begin = State::New(open);
     stream::try_unfold(begin, |state| async {

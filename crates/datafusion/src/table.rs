@@ -21,8 +21,9 @@ use crate::time_range::TimeRange;
 
 /// A table of a store, for DataFusion to read.
 ///
-/// Made of a [`Table`], it shows each query what is committed when the query is planned. Made of a [`Snapshot`], it shows
-/// what the snapshot does: use one snapshot for all tables of a query that are to be of one moment.
+/// Made of a [`Table`], it shows each query what is committed when the query is planned. Made of a
+/// [`Snapshot`], it shows what the snapshot does: use one snapshot for all tables of a query that
+/// are to be of one moment.
 pub struct BedloadTable {
     source: Source,
     name: Arc<str>,

@@ -72,7 +72,8 @@ impl fmt::Display for TimeRange {
 mod tests {
     use super::*;
 
-    /// Each operator, over each value near zero and at both ends, selects the ticks for which it holds.
+    /// Each operator, over each value near zero and at both ends, selects the ticks for which it
+    /// holds.
     #[test]
     fn ranges_have_the_ticks_for_which_the_comparison_holds() {
         let near = |middle: i64| (-3..=3).filter_map(move |offset| middle.checked_add(offset));

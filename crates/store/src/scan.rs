@@ -217,8 +217,9 @@ impl Scan {
         self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
     }
 
-    /// Counts the rows if no more need be read for it than where the range begins and ends; `None` otherwise: in a sparse
-    /// table, under a filter, after deletions since the last flush, and once the scan has begun.
+    /// Counts the rows if no more need be read for it than where the range begins and ends; `None`
+    /// otherwise: in a sparse table, under a filter, after deletions since the last flush, and once
+    /// the scan has begun.
     ///
     /// ```
     /// # use std::sync::Arc;

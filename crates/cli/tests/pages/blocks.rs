@@ -8,8 +8,8 @@ use std::process::Command;
 
 use crate::{blocks, pages, root};
 
-/// Pages whose shell blocks build and test the repository, which a test of it cannot run, and the page of another workspace,
-/// whose tests run it.
+/// Pages whose shell blocks build and test the repository, which a test of it cannot run, and the
+/// page of another workspace, whose tests run it.
 const OF_THE_REPOSITORY: [&str; 4] = ["README.md", "CONTRIBUTING.md", "docs/postgres.md", "docs/sql.md"];
 
 /// The languages of blocks that tests run or read, and the marker of blocks that none does.
@@ -234,8 +234,8 @@ fn rust_and_sql_blocks_are_of_known_pages() {
         let pages = pages().into_iter().filter(|page| with(page));
         pages.map(|page| name(&page)).collect::<Vec<_>>()
     };
-    // The programs of docs/rust.md run in this folder, and the README's lines are theirs; the page on SQL has tests in
-    // crates/datafusion/command.
+    // The programs of docs/rust.md run in this folder, and the README's lines are theirs; the page
+    // on SQL has tests in crates/datafusion/command.
     assert_eq!(of("rust"), ["README.md", "docs/rust.md", "docs/sql.md"]);
     assert_eq!(of("sql"), ["README.md", "docs/postgres.md"]);
 }

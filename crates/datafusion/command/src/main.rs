@@ -17,10 +17,12 @@ use futures::StreamExt;
 
 use crate::failure::of_query;
 
-/// Answer a query in SQL over the tables of a store, as they are when it begins. Another process may be writing to it.
+/// Answer a query in SQL over the tables of a store, as they are when it begins. Another process
+/// may be writing to it.
 ///
-/// The dialect and the functions are those of DataFusion. Names are folded to lower case unless they are quoted. SHOW TABLES
-/// lists the tables, EXPLAIN shows which parts of a query the store answers.
+/// The dialect and the functions are those of DataFusion. Names are folded to lower case unless
+/// they are quoted. SHOW TABLES lists the tables, EXPLAIN shows which parts of a query the store
+/// answers.
 #[derive(Debug, Parser)]
 #[command(name = "bedload sql", version)]
 struct Arguments {

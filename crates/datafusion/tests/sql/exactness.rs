@@ -1,4 +1,5 @@
-//! A filter gives the same rows whether the scan or the query applies it, for all types and all comparisons.
+//! A filter gives the same rows whether the scan or the query applies it, for all types and all
+//! comparisons.
 
 use std::sync::Arc;
 
@@ -237,7 +238,8 @@ async fn filters_select_the_same_rows() {
         let (expected, _) = filtered(&session, "in_memory", &filter).await;
         assert_eq!(found, expected, "{filter}\n{plan}");
         selected += found.len();
-        // DataFusion makes an `OR` of a short `IN`, which it computes itself, as it does comparisons with NaN and zero.
+        // DataFusion makes an `OR` of a short `IN`, which it computes itself, as it does
+        // comparisons with NaN and zero.
         let text = filter.to_string();
         let is_left = ["IS NOT TRUE", "half", "double"]
             .iter()

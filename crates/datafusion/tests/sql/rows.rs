@@ -56,7 +56,8 @@ fn cpu_rows() -> Vec<Cpu> {
         // Eighths are summed without rounding, whatever the order.
         let usage = numbers.below(800);
         let usage = (usage % 16 != 0).then(|| f64::from(i32::try_from(usage).unwrap()) / 8.0);
-        // Ten times in five seconds, from the last hours of 1969 on, so that some are equal and some negative.
+        // Ten times in five seconds, from the last hours of 1969 on, so that some are equal and
+        // some negative.
         (
             (i / 2) * 1000 - 4 * HOUR - late,
             format!("host-{host:02}"),

@@ -1,4 +1,5 @@
-//! The examples of docs/sql.md, run: the shell's in an empty folder, and the program in the store that they leave.
+//! The examples of docs/sql.md, run: the shell's in an empty folder, and the program in the store
+//! that they leave.
 
 #![expect(
     clippy::unwrap_used,
