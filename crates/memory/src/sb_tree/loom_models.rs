@@ -12,7 +12,6 @@ use super::data::layer::{Blocks, Change};
 use super::segments::convert::{Home, Next};
 use super::segments::log::{Append, Log, Mode};
 use crate::sync::exploration::explore;
-use crate::sync::primitive::{AtomicU64, Ordering};
 
 /// A tree into which writer 0 has inserted these keys; two fill a log.
 fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
