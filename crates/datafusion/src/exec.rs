@@ -81,7 +81,7 @@ impl Selection {
 pub struct BedloadExec {
     selection: Selection,
     limit: Option<usize>,
-    /// Of the rows without the limit.
+    /// Statistics of the rows, without the limit.
     known: Arc<Statistics>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,

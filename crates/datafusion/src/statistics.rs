@@ -1,4 +1,4 @@
-//! What is known of a scan's rows before they are read.
+//! Statistics of a scan's rows that are known before they are read.
 
 use bedload::arrow::array::RecordBatch;
 use bedload::{Scan, Snapshot, TableSchema};

@@ -19,7 +19,7 @@ use crate::hooks;
 use crate::index::Index;
 use crate::pages::PgPages;
 
-/// What this process has done: merges, push-downs, splits, work lost, entries written, the most of
+/// Counts of this process: merges, push-downs, splits, work lost, entries written, the most of
 /// them for one commit.
 #[pg_extern(sql = false)]
 fn harness_work() -> Vec<i64> {

@@ -104,7 +104,7 @@ pub(crate) fn set_due(point: i32) -> i32 {
     POINTS_LEFT.replace(point)
 }
 
-/// What this process has done, and the most entries that it has written for one commit, or one
+/// Work of this process, and the most entries that it has written for one commit, or one
 /// `VACUUM`.
 pub(crate) fn work() -> (MaintenanceWork, u64) {
     (WORK.get(), MOST.get())

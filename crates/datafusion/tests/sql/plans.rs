@@ -1,4 +1,4 @@
-//! What a scan takes over from a query, as `EXPLAIN` shows it.
+//! `EXPLAIN` shows the parts of a query that a scan takes over.
 
 use crate::rows::{Plant, plan};
 
@@ -60,7 +60,7 @@ const PLANS: &[(&str, &[&str], &[&str])] = &[
         &["BedloadExec", "where=host IN"],
         &["FilterExec"],
     ),
-    // What a scan cannot decide stays with the query, and takes nothing else with it.
+    // A condition that a scan cannot decide stays with the query; the others are taken over.
     (
         "SELECT at FROM cpu WHERE host LIKE '%-01' AND at >= '1970-01-01' LIMIT 5",
         &["FilterExec: host", "times=0.."],

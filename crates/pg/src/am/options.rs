@@ -42,8 +42,7 @@ static KIND: OnceLock<pg_sys::relopt_kind::Type> = OnceLock::new();
 /// Makes the options known; to be called once, when the module is loaded.
 pub(crate) fn register() {
     KIND.get_or_init(|| {
-        // Whoever changes them lets others read and write, who learn of it with their next
-        // statement.
+        // A change lets other sessions read and write; they see it with their next statement.
         let lock = pg_sys::ShareUpdateExclusiveLock.cast_signed();
         // SAFETY: texts are copied, or stay as they are; limits include the defaults.
         unsafe {

@@ -56,8 +56,8 @@ impl Search {
         Self::of(form, conditions)
     }
 
-    /// What comparisons of an integer with others ask for, which most scans have; none if there are
-    /// keys of other kinds.
+    /// The bounds that comparisons of one integer column ask for, as in most scans; none if there
+    /// are keys of other kinds.
     ///
     /// # Safety
     ///
