@@ -170,12 +170,7 @@ impl Store {
     /// nothing; pages that are replaced meanwhile keep their space on the disk until it is dropped.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (view, visible) = self.shared.engine.snapshot();
-        Snapshot {
-            shared: self.shared.clone(),
-            view,
-            visible,
-        }
+        Snapshot::of(&self.shared)
     }
 
     /// Moves all rows committed so far from memory and the log into pages. Nothing needs this for

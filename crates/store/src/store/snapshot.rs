@@ -27,6 +27,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The state of all tables now.
+    pub(super) fn of(shared: &Arc<Shared>) -> Self {
+        let (view, visible) = shared.engine.snapshot();
+        Self {
+            shared: shared.clone(),
+            view,
+            visible,
+        }
+    }
+
     /// The names of all tables.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {

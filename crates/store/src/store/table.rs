@@ -118,12 +118,7 @@ impl Table {
     /// The present state of the store that the table is in, as [`Store::snapshot`](crate::Store::snapshot) gives it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (view, visible) = self.shared.engine.snapshot();
-        Snapshot {
-            shared: self.shared.clone(),
-            view,
-            visible,
-        }
+        Snapshot::of(&self.shared)
     }
 
     /// The rows that were appended since a mark, as of now, in order of time.
