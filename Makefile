@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features check bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features check bench bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test arrow-test sql-lint sql-test
 
 help: ## Print these targets
@@ -35,6 +35,17 @@ arrow-test: ## Check and test the store with the oldest Arrow that it accepts
 
 bench-test: ## Run every scenario of the benchmarks, tiny, with every subject
 	$(CARGO) test -p bedload-bench --locked
+
+BENCH_PYTHON = target/bench-python
+
+$(BENCH_PYTHON)/installed:
+	$(PYTHON) -m venv $(BENCH_PYTHON)
+	$(BENCH_PYTHON)/bin/pip install -q duckdb pyarrow
+	touch $@
+
+bench: $(BENCH_PYTHON)/installed ## Repeat each measurement of docs/benchmarks in an hour, and write its tables anew (needs python3 with venv, and librocksdb-dev)
+	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
+	./target/release/bedload-bench all --note "$(BENCH_NOTE)"
 
 book: ## Build the pages of docs/ into target/book, and follow every link (installs mdBook into target/mdbook)
 	./scripts/book
@@ -107,15 +118,18 @@ pg-install: ## Install the PostgreSQL extension into the installation that PG_CO
 
 PG_COSTS ?= 400000,3
 
+# Results of the measurements, from which docs/postgres.md gets its tables.
+PG_RESULTS ?= $(CURDIR)/crates/bench/results
+
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
+	export BEDLOAD_PG_COSTS=$(PG_COSTS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
 
 PG_BEYOND_MEMORY ?= 25000000,128,15
 
 pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds (as root: the server gets a cgroup)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(CURDIR)/target/pg-beyond-memory.jsonl; $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
+	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
 
 FUZZ_RUNS ?= 5000
 

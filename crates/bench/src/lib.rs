@@ -10,6 +10,7 @@ pub mod plan;
 pub mod record;
 pub mod report;
 pub mod runner;
+pub mod runs;
 pub mod scenarios;
 pub mod stamps;
 pub mod subjects;

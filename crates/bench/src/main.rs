@@ -1,6 +1,7 @@
 //! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N]
 //! [--operations N] [--rounds N] [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]
-//! [--results FILE] [--note TEXT]` and `bedload-bench report`.
+//! [--results FILE] [--note TEXT]`, `bedload-bench all [--only RUN,…] [--note TEXT]`,
+//! `bedload-bench compare FILE FILE` and `bedload-bench report`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,15 +11,20 @@ use std::process::ExitCode;
 use bedload_bench::plan::{Plan, Scale};
 use bedload_bench::record::Record;
 use bedload_bench::report::{self, Origin, Results};
+use bedload_bench::runs;
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
        bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
            [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
+       bedload-bench all [--only RUN,...] [--note TEXT]
+       bedload-bench compare FILE FILE
        bedload-bench report";
 
 /// The stored results, from which tables in documents are generated.
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
+/// The same below the repository's root.
+const STORED: &str = "crates/bench/results";
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The command given.
@@ -33,6 +39,16 @@ enum Command {
         results: Option<String>,
         note: String,
     },
+    /// Repeats the runs whose results are stored, and generates the tables of documents.
+    All {
+        only: Vec<String>,
+        note: String,
+    },
+    /// Compares two files of results.
+    Compare {
+        before: String,
+        after: String,
+    },
     /// Generates the tables of documents from results.
     Report,
 }
@@ -42,6 +58,28 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
     match arguments.next() {
         Some("list") => Ok(Command::List),
         Some("report") => Ok(Command::Report),
+        Some("compare") => {
+            let mut file = || {
+                let path = arguments.next().ok_or("compare: two files of results?")?;
+                Ok::<_, String>(path.to_owned())
+            };
+            Ok(Command::Compare {
+                before: file()?,
+                after: file()?,
+            })
+        }
+        Some("all") => {
+            let (mut only, mut note) = (Vec::new(), String::new());
+            while let Some(option) = arguments.next() {
+                let value = arguments.next().ok_or(format!("{option}: a value is missing"))?;
+                match option {
+                    "--only" => only = value.split(',').map(str::to_owned).collect(),
+                    "--note" => value.clone_into(&mut note),
+                    _ => return Err(format!("unknown option {option}")),
+                }
+            }
+            Ok(Command::All { only, note })
+        }
         Some(scenarios::WORKER) => Ok(Command::TableWorker),
         Some("run") => {
             let name = arguments.next().ok_or("run: which scenario?")?;
@@ -96,6 +134,16 @@ fn write_json(path: &str, records: &[Record]) -> io::Result<()> {
     Ok(())
 }
 
+fn write_documents() -> io::Result<()> {
+    let results = Results::read(Path::new(RESULTS))?;
+    for path in report::DOCUMENTS {
+        let path = Path::new(ROOT).join(path);
+        let document = fs::read_to_string(&path)?;
+        fs::write(path, report::write_tables(&document, &results)?)?;
+    }
+    Ok(())
+}
+
 fn perform(command: Command) -> io::Result<()> {
     if matches!(command, Command::TableWorker) {
         return scenarios::serve();
@@ -103,14 +151,16 @@ fn perform(command: Command) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match command {
         Command::TableWorker => Ok(()),
-        Command::Report => {
-            let results = Results::read(Path::new(RESULTS))?;
-            for path in report::DOCUMENTS {
-                let path = Path::new(ROOT).join(path);
-                let document = fs::read_to_string(&path)?;
-                fs::write(path, report::write_tables(&document, &results)?)?;
-            }
-            Ok(())
+        Command::Report => write_documents(),
+        Command::Compare { before, after } => {
+            let text = report::compare(Path::new(&before), Path::new(&after))?;
+            out.write_all(text.as_bytes())
+        }
+        Command::All { only, note } => {
+            drop(out);
+            let program = std::env::current_exe()?;
+            runs::perform(&program, Path::new(ROOT), STORED, &only, &note)?;
+            write_documents()
         }
         Command::List => {
             for scenario in scenarios::all() {

@@ -6,9 +6,11 @@
 //! files.
 
 mod bars;
+mod comparison;
 mod figures;
 mod page;
 mod results;
 
+pub use comparison::compare;
 pub use page::{DOCUMENTS, write_tables};
 pub use results::{Origin, Results, write_results};

@@ -1,6 +1,5 @@
 //! Tables of documents.
 
-use std::fmt::Write;
 use std::io;
 
 use super::bars;
@@ -23,6 +22,9 @@ const END: &str = "<!-- end -->";
 /// - `settings FILE METRIC`: a row for each setting, and a column for each subject;
 /// - `metrics FILE SETTING METRIC; METRIC; …`: a row for each metric of one setting;
 /// - `medians FILE METRIC`: a row for each setting, and a column for each subject, without more;
+/// - `subjects FILE METRIC; METRIC; …`: a row for each subject, and a column for each metric, with
+///   the medians under all settings in each cell;
+/// - `figures FILE METRIC; METRIC; …`: the same with a row for each metric;
 /// - `bars`: the goals, and the measured values.
 ///
 /// # Errors
@@ -71,6 +73,15 @@ fn table(place: &str, results: &Results) -> Option<String> {
             let (file, metric) = rest.split_once(' ')?;
             medians(file, metric, results)
         }
+        "subjects" | "figures" => {
+            let (file, metrics) = rest.split_once(' ')?;
+            let metrics: Vec<&str> = metrics.split("; ").collect();
+            if kind == "subjects" {
+                subjects_of(file, &metrics, results)
+            } else {
+                figures_of(file, &metrics, results)
+            }
+        }
         "bars" => Some(bars::table(results)),
         _ => None,
     }
@@ -80,13 +91,14 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     let (origin, records) = results.file(file)?;
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
     let params = &records.first()?.params;
-    let rows: f64 = params.get("rows")?.parse().ok()?;
+    let size = params.get("rows").map_or("entries", |_| "rows");
+    let entries: f64 = params.get(size)?.parse().ok()?;
     let sentence = format!(
-        "on {} (UTC), commit {}, {}; {} rows, medians of up to {rounds} turns. {}",
+        "on {} (UTC), commit {}, {}; {} {size}, medians of up to {rounds} turns. {}",
         origin.date,
         origin.commit,
         origin.machine,
-        number(rows),
+        number(entries),
         origin.note
     );
     Some(format!("`{}`\n\n{}", origin.command, wrapped(&sentence)))
@@ -112,23 +124,23 @@ fn wrapped(text: &str) -> String {
 }
 
 /// Formats a median, or a dash if there is none.
-fn cell(results: &Results, file: &str, degree: &str, metric: &str, subject: &str) -> String {
-    let kept = results.figure(file, degree, metric, subject);
+fn cell(results: &Results, file: &str, setting: &str, metric: &str, subject: &str) -> String {
+    let kept = results.figure(file, setting, metric, subject);
     kept.map_or_else(|| "–".to_owned(), |kept| number(kept.median))
 }
 
 /// Formats a row: a name, the medians of subjects, and our lead.
-fn line(name: &str, metric: &str, file: &str, degree: &str, subjects: &[&str], results: &Results) -> String {
+fn line(name: &str, metric: &str, file: &str, setting: &str, subjects: &[&str], results: &Results) -> String {
     let cells = subjects
         .iter()
-        .map(|subject| cell(results, file, degree, metric, subject));
+        .map(|subject| cell(results, file, setting, metric, subject));
     let cells: Vec<String> = cells.collect();
-    let ours = results.figure(file, degree, metric, TABLE_BASELINE);
+    let ours = results.figure(file, setting, metric, TABLE_BASELINE);
     let spread = ours.map_or_else(
         || "–".to_owned(),
         |kept| format!("{}–{}", number(kept.min), number(kept.max)),
     );
-    let ahead = ahead(results, file, degree, metric).map_or_else(|| "–".to_owned(), number);
+    let ahead = ahead(results, file, setting, metric).map_or_else(|| "–".to_owned(), number);
     format!("| {name} | {} | {spread} | {ahead} |\n", cells.join(" | "))
 }
 
@@ -144,8 +156,8 @@ fn settings(file: &str, metric: &str, results: &Results) -> Option<String> {
     let unit = &of_metric().next()?.unit;
     let subjects = subjects(records);
     let mut text = head(&format!("{metric}, {unit}"), &subjects);
-    for degree in distinct(of_metric().map(Kept::degree)) {
-        text += &line(degree, metric, file, degree, &subjects, results);
+    for setting in distinct(of_metric().map(Kept::setting)) {
+        text += &line(setting, metric, file, setting, &subjects, results);
     }
     Some(text)
 }
@@ -154,36 +166,95 @@ fn medians(file: &str, metric: &str, results: &Results) -> Option<String> {
     let (_, records) = results.file(file)?;
     let of_metric = || records.iter().filter(|kept| kept.metric == metric);
     let unit = &of_metric().next()?.unit;
-    let mut subjects = distinct(records.iter().map(|kept| kept.subject.as_str()));
-    // Subjects take turns to be first.
-    subjects.sort_unstable();
-    let mut text = format!(
-        "| {metric}, {unit} | {} |\n|{}\n",
-        subjects.join(" | "),
-        "---|".repeat(subjects.len() + 1)
-    );
-    for degree in distinct(of_metric().map(Kept::degree)) {
-        let cells: Vec<String> = subjects
+    let subjects = in_alphabetical_order(records);
+    let mut text = plain_head(&format!("{metric}, {unit}"), &subjects);
+    for setting in distinct(of_metric().map(Kept::setting)) {
+        let cells = subjects
             .iter()
-            .map(|subject| cell(results, file, degree, metric, subject))
-            .collect();
-        writeln!(text, "| {degree} | {} |", cells.join(" | ")).ok()?;
+            .map(|subject| cell(results, file, setting, metric, subject));
+        text += &plain_line(setting, cells);
     }
     Some(text)
 }
 
-fn metrics_of(file: &str, degree: &str, metrics: &str, results: &Results) -> Option<String> {
+fn subjects_of(file: &str, metrics: &[&str], results: &Results) -> Option<String> {
+    let (_, records) = results.file(file)?;
+    let columns: Option<Vec<String>> = metrics.iter().map(|metric| with_unit(metric, records)).collect();
+    let mut text = plain_head("", &columns?);
+    for subject in in_alphabetical_order(records) {
+        let cells = metrics
+            .iter()
+            .map(|metric| cell_of_all(results, file, metric, subject));
+        text += &plain_line(&format!("`{subject}`"), cells);
+    }
+    Some(text)
+}
+
+fn figures_of(file: &str, metrics: &[&str], results: &Results) -> Option<String> {
+    let (_, records) = results.file(file)?;
+    let subjects = in_alphabetical_order(records);
+    let mut text = plain_head("", &subjects);
+    for metric in metrics {
+        let cells = subjects
+            .iter()
+            .map(|subject| cell_of_all(results, file, metric, subject));
+        text += &plain_line(&with_unit(metric, records)?, cells);
+    }
+    Some(text)
+}
+
+/// Subjects take turns to be first in the records.
+fn in_alphabetical_order(records: &[Kept]) -> Vec<&str> {
+    let mut subjects = distinct(records.iter().map(|kept| kept.subject.as_str()));
+    subjects.sort_unstable();
+    subjects
+}
+
+/// Formats the name of a metric with its unit, if there is such a metric.
+fn with_unit(metric: &str, records: &[Kept]) -> Option<String> {
+    let unit = &records.iter().find(|kept| kept.metric == metric)?.unit;
+    Some(if unit.is_empty() {
+        metric.to_owned()
+    } else {
+        format!("{metric}, {unit}")
+    })
+}
+
+/// Formats the medians under all settings that the metric has.
+fn cell_of_all(results: &Results, file: &str, metric: &str, subject: &str) -> String {
+    let records = results.file(file).map_or(&[][..], |(_, records)| records);
+    let of_metric = records.iter().filter(|kept| kept.metric == metric);
+    let settings = distinct(of_metric.map(Kept::setting));
+    let cells: Vec<String> = settings
+        .iter()
+        .map(|setting| cell(results, file, setting, metric, subject))
+        .collect();
+    cells.join(" / ")
+}
+
+fn plain_head(first: &str, columns: &[impl AsRef<str>]) -> String {
+    let names = columns.iter().map(|name| name.as_ref().to_owned());
+    let dashes = "---|".repeat(columns.len() + 1);
+    format!("{}|{dashes}\n", plain_line(first, names))
+}
+
+fn plain_line(name: &str, cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.collect();
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+fn metrics_of(file: &str, setting: &str, metrics: &str, results: &Results) -> Option<String> {
     let (_, records) = results.file(file)?;
     let subjects = subjects(records);
     let mut text = head("", &subjects);
     for metric in metrics.split("; ") {
-        let mut kept = records.iter().filter(|kept| kept.degree() == degree);
+        let mut kept = records.iter().filter(|kept| kept.setting() == setting);
         let unit = &kept.find(|kept| kept.metric == metric)?.unit;
         text += &line(
             &format!("{metric}, {unit}"),
             metric,
             file,
-            degree,
+            setting,
             &subjects,
             results,
         );

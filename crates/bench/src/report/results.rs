@@ -101,9 +101,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Returns the setting under which it was measured.
-    pub(super) fn degree(&self) -> &str {
-        self.params.get("degree").map_or("", String::as_str)
+    /// Returns the setting under which it was measured: a degree of order, or a number of threads.
+    pub(super) fn setting(&self) -> &str {
+        let setting = self.params.get("degree").or_else(|| self.params.get("threads"));
+        setting.map_or("", String::as_str)
     }
 }
 
@@ -126,18 +127,25 @@ impl Results {
             if path.extension().is_none_or(|extension| extension != "jsonl") {
                 continue;
             }
-            let wrong = |error| io::Error::other(format!("{}: {error}", path.display()));
-            let mut lines = BufReader::new(File::open(&path)?).lines();
-            let first = lines.next().transpose()?.unwrap_or_default();
-            let origin = serde_json::from_str(&first).map_err(wrong)?;
-            let mut records = Vec::new();
-            for line in lines {
-                records.push(serde_json::from_str(&line?).map_err(wrong)?);
-            }
+            let (origin, records) = Self::read_file(&path)?;
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             files.insert(name.into_owned(), (origin, records));
         }
         Ok(Self { files })
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is not a results file.
+    pub(super) fn read_file(path: &Path) -> io::Result<(Origin, Vec<Kept>)> {
+        let wrong = |error| io::Error::other(format!("{}: {error}", path.display()));
+        let mut lines = BufReader::new(File::open(path)?).lines();
+        let first = lines.next().transpose()?.unwrap_or_default();
+        let origin = serde_json::from_str(&first).map_err(wrong)?;
+        let records = lines.map(|line| serde_json::from_str(&line?).map_err(wrong));
+        Ok((origin, records.collect::<io::Result<_>>()?))
     }
 
     /// Returns the origin of a file and its figures.
@@ -146,9 +154,9 @@ impl Results {
     }
 
     /// Returns a figure.
-    pub(super) fn figure(&self, file: &str, degree: &str, metric: &str, subject: &str) -> Option<&Kept> {
+    pub(super) fn figure(&self, file: &str, setting: &str, metric: &str, subject: &str) -> Option<&Kept> {
         let (_, records) = self.files.get(file)?;
         let mut records = records.iter();
-        records.find(|kept| kept.degree() == degree && kept.metric == metric && kept.subject == subject)
+        records.find(|kept| kept.setting() == setting && kept.metric == metric && kept.subject == subject)
     }
 }

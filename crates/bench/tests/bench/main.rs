@@ -6,6 +6,7 @@ use std::process::Command;
 
 use bedload_bench::plan::{Plan, Scale};
 use bedload_bench::report::{self, Results};
+use bedload_bench::runs::STORED_RUNS;
 use bedload_bench::scenarios;
 
 #[test]
@@ -112,8 +113,89 @@ fn documents_follow_from_results() {
     let changed = document.replacen("| in-order | ", "| in-order | 1", 1);
     let mended = report::write_tables(&changed, &results).expect("all that it asks for is there");
     assert_eq!(mended, document, "a figure that was edited comes back");
+    let of_subjects = "<!-- table: subjects patterns insert; hit -->\n<!-- end -->\n";
+    let written = report::write_tables(of_subjects, &results).expect("patterns were measured");
+    assert!(
+        written.contains("|  | insert, ns | hit, ns |\n|---|---|---|\n| `blink-hash` | "),
+        "{written}"
+    );
+    let of_figures = "<!-- table: figures patterns insert; hit -->\n<!-- end -->\n";
+    let written = report::write_tables(of_figures, &results).expect("patterns were measured");
+    assert!(
+        written.contains("\n| insert, ns | ") && written.contains(" / "),
+        "{written}"
+    );
     let unknown = "<!-- table: settings table-ingest nothing -->\n<!-- end -->\n";
     assert!(report::write_tables(unknown, &results).is_err());
+}
+
+/// Results that are stored can be measured again by one command.
+#[test]
+fn results_are_those_of_stored_runs() {
+    for run in STORED_RUNS {
+        let scenario = run.arguments.split(' ').next().expect("a scenario");
+        assert!(scenarios::by_name(scenario).is_some(), "{run:?}");
+    }
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    for file in fs::read_dir(results).expect("results are there") {
+        let path = file.expect("results are read").path();
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_str()
+            .expect("text")
+            .to_owned();
+        assert!(STORED_RUNS.iter().any(|run| run.name == name), "{name}");
+    }
+}
+
+#[test]
+fn files_of_results_are_compared() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let path = |name: &str| dir.path().join(name);
+    let origin = r#"{"command":"c","date":"d","commit":"c","machine":"m","note":""}"#;
+    let record = |metric: &str, low: f64, high: f64| {
+        format!(
+            r#"{{"subject":"s","metric":"{metric}","unit":"ns","median":{low},"min":{low},"max":{high},"rounds":2,"params":{{}}}}"#
+        )
+    };
+    let write = |name: &str, records: [String; 3]| {
+        fs::write(path(name), format!("{origin}\n{}\n", records.join("\n"))).expect("there is room");
+    };
+    write(
+        "a.jsonl",
+        [
+            record("same", 1.0, 2.0),
+            record("slower", 1.0, 2.0),
+            record("gone", 1.0, 1.0),
+        ],
+    );
+    write(
+        "b.jsonl",
+        [
+            record("same", 2.0, 3.0),
+            record("slower", 3.0, 4.0),
+            record("new", 1.0, 1.0),
+        ],
+    );
+    let compare = |b: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bedload-bench"))
+            .arg("compare")
+            .args([path("a.jsonl"), path(b)])
+            .output()
+            .expect("the command runs");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    };
+    let (status, text) = compare("b.jsonl");
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        text,
+        "2 figures in both, 1 of them apart\n  3.00 × 1.00 → 3.00 ns  s, slower, \n"
+    );
+    assert_eq!(compare("c.jsonl").0, Some(1), "there is no such file");
 }
 
 #[test]

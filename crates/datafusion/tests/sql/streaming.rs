@@ -68,7 +68,7 @@ fn scans_hold_no_thread_while_they_wait() {
     runtime.block_on(async {
         let session = plant.session();
         let scan = "SELECT at FROM cpu";
-        let query = vec![scan; 8].join(" UNION ALL ");
+        let query = [scan; 8].join(" UNION ALL ");
         let rows = session.sql(&format!("{query} ORDER BY at")).await.unwrap();
         let all = rows.count().await.unwrap();
         let one = session.sql(scan).await.unwrap().count().await.unwrap();

@@ -1,13 +1,13 @@
 //! Tables whose indexes outgrow the server's memory: random keys by COPY, lookups and ranges, and
 //! the wait for a commit; without an index, with a B-tree, with ours, in one run. Tiny as a test;
 //! `make pg-beyond-memory` runs it with `BEDLOAD_PG_BEYOND_MEMORY=rows,MiB,seconds`, the server in
-//! a memory cgroup of so many MiB, and appends the figures to `BEDLOAD_PG_RESULTS` as JSON lines.
+//! a memory cgroup of so many MiB.
 //!
 //! The B-tree is built when the table is full, which leaves it as compact as it can be; ours has
 //! grown with its table. Both take what is timed as they are.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use postgres::Client;
 use postgres::types::ToSql;
 
 use crate::cluster::Cluster;
+use crate::results::{Figure, Results};
 use crate::rows::{Rng, check, execute, number};
 
 const SUBJECTS: [&str; 3] = ["no index", "btree", "bedload"];
@@ -97,26 +98,15 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Prints figures, and appends them to a file of results if there is one.
-struct Results(Option<File>);
-
-impl Results {
-    fn open() -> Self {
-        Self(std::env::var_os("BEDLOAD_PG_RESULTS").map(|path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            file.expect("a file of results")
-        }))
-    }
-
-    fn add(&mut self, subject: &str, measure: &str, unit: &str, value: f64) {
-        println!("{subject:9} {measure:28} {value:12.1} {unit}");
-        if let Some(file) = &mut self.0 {
-            let line = format!(
-                r#"{{"scenario":"pg-beyond-memory","subject":"{subject}","measure":"{measure}","unit":"{unit}","value":{value}}}"#
-            );
-            writeln!(file, "{line}").expect("written");
-        }
-    }
+/// Adds a figure that was measured once.
+fn add(results: &mut Results, subject: &str, metric: &str, unit: &str, value: f64) {
+    let figure = Figure {
+        subject,
+        setting: "",
+        metric,
+        unit,
+    };
+    results.add(figure, vec![value]);
 }
 
 /// The key of a row: any, and different for all (the finalizer of SplitMix64 is a bijection).
@@ -155,7 +145,7 @@ fn add_waits(results: &mut Results, subject: &str, what: &str, mut waits: Vec<f6
     waits.sort_by(f64::total_cmp);
     for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
         let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
-        results.add(subject, &format!("{what}, {name}"), "ms", waits[at]);
+        add(results, subject, &format!("{what}, {name}"), "ms", waits[at]);
     }
 }
 
@@ -210,7 +200,7 @@ fn reads(client: &mut Client, subject: &str, rows: u64, scale: &Scale, results: 
     let points = "SELECT id FROM t WHERE k = $1";
     let is_point = |id: u64, found: &[i64]| found == [id.cast_signed()];
     let rate = ask_for(client, points, time, || rng.below(rows), None, is_point);
-    results.add(subject, "one key, any", "queries/s", rate);
+    add(results, subject, "one key, any", "queries/s", rate);
     for _ in 0..2 {
         // The first time, they are fetched.
         let rate = ask_for(
@@ -221,20 +211,20 @@ fn reads(client: &mut Client, subject: &str, rows: u64, scale: &Scale, results: 
             None,
             is_point,
         );
-        results.add(subject, "one key of a few", "queries/s", rate);
+        add(results, subject, "one key of a few", "queries/s", rate);
     }
     for limit in [10_i64, 1000] {
         let query = format!("SELECT id FROM t WHERE k >= $1 ORDER BY k LIMIT {limit}");
         // Few keys are so near the greatest that fewer follow.
         let begins = |id: u64, found: &[i64]| found.first() == Some(&id.cast_signed());
         let rate = ask_for(client, &query, time, || rng.below(rows), None, begins);
-        results.add(subject, &format!("{limit} rows"), "queries/s", rate);
+        add(results, subject, &format!("{limit} rows"), "queries/s", rate);
     }
     let width = i64::try_from((1_u64 << KEY_BITS) / rows * 1000).expect("below 2^63");
     let count = "SELECT count(*) FROM t WHERE k BETWEEN $1 AND $2";
     let is_count = |_: u64, found: &[i64]| found.len() == 1 && found[0] > 0;
     let rate = ask_for(client, count, time, || rng.below(rows), Some(width), is_count);
-    results.add(subject, "count of 1,000 keys", "queries/s", rate);
+    add(results, subject, "count of 1,000 keys", "queries/s", rate);
 }
 
 /// Commits single rows for some time; adds percentiles of the wait.
@@ -266,8 +256,8 @@ fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Resu
     if subject == "btree" {
         execute(client, &create("btree"));
     } else {
-        results.add(subject, "load, first tenth", "rows/s", rates[0]);
-        results.add(subject, "load, last tenth", "rows/s", rates[9]);
+        add(results, subject, "load, first tenth", "rows/s", rates[0]);
+        add(results, subject, "load, last tenth", "rows/s", rates[9]);
     }
     // So that the pages of the table say which rows all can see.
     execute(client, "VACUUM (INDEX_CLEANUP off) t");
@@ -275,7 +265,8 @@ fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Resu
     execute(client, "CHECKPOINT");
     if subject != "no index" {
         let bytes = number(client, "SELECT pg_relation_size('t_k')");
-        results.add(
+        add(
+            results,
             subject,
             "size of the index",
             "MiB",
@@ -291,7 +282,7 @@ fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Resu
     for rows_per_copy in [1000, 100_000.min(scale.rows)] {
         let (rate, waits) = copy_for(client, &mut next, rows_per_copy, scale.time);
         let what = format!("COPY of {rows_per_copy} rows");
-        results.add(subject, &what, "rows/s", rate);
+        add(results, subject, &what, "rows/s", rate);
         add_waits(results, subject, &what, waits);
     }
     commits(client, subject, &mut next, scale.time, results);
@@ -317,7 +308,13 @@ fn what_outgrows_memory_goes_on() {
     );
     let cluster = Cluster::start_with(&settings);
     let limit = scale.memory_mib.map(|mib| MemoryLimit::of(&cluster, mib));
-    let mut results = Results::open();
+    let command = format!(
+        "make pg-beyond-memory PG_BEYOND_MEMORY={},{},{}",
+        scale.rows,
+        scale.memory_mib.unwrap_or(0),
+        scale.time.as_secs()
+    );
+    let mut results = Results::open("pg-beyond-memory", scale.rows, &command);
     for subject in SUBJECTS {
         measure(&mut cluster.client(), subject, &scale, &mut results);
     }

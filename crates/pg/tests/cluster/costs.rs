@@ -9,6 +9,7 @@ use std::io::Write as _;
 use postgres::Client;
 
 use crate::cluster::Cluster;
+use crate::results::{Figure, Results};
 use crate::rows::{By, Rng, check, execute, number, rows_by};
 
 const SUBJECTS: [(&str, &str); 3] = [
@@ -26,6 +27,8 @@ pub(crate) fn scale() -> (u64, usize) {
         _ => (3000, 1),
     }
 }
+
+const ORDERS: [(&str, Order); 2] = [("in order", Order::Sequential), ("random", Order::Random)];
 
 #[derive(Debug, Clone, Copy)]
 enum Order {
@@ -91,21 +94,16 @@ fn measure(client: &mut Client, index: &str, order: Order, rows: u64, rows_per_c
     }
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
-    values.sort_by(f64::total_cmp);
-    (values[values.len() / 2], values[0], values[values.len() - 1])
-}
-
 #[test]
 fn rows_cost_what_they_cost() {
     let settings = "shared_buffers = 512MB\nmax_wal_size = 8GB\nsynchronous_commit = off\nbedload.shrunk = 1";
     let cluster = Cluster::start_with(settings);
     let mut client = cluster.client();
     let (rows, rounds) = scale();
-    println!("| rows a COPY | order | | backend µs/row (min–max) | WAL B/row | of which index |");
-    println!("|---|---|---|---|---|---|");
+    let command = format!("make pg-costs PG_COSTS={rows},{rounds}");
+    let mut results = Results::open("pg-costs", rows, &command);
     for rows_per_copy in [1000, 100_000] {
-        for order in [Order::Sequential, Order::Random] {
+        for (order_name, order) in ORDERS {
             let mut costs = vec![Vec::new(); SUBJECTS.len()];
             for _ in 0..rounds {
                 for ((name, index), costs) in SUBJECTS.iter().zip(&mut costs) {
@@ -122,21 +120,36 @@ fn rows_cost_what_they_cost() {
                     }
                 }
             }
-            let mut base = 0.0;
+            let setting = format!("{rows_per_copy} a COPY, {order_name}");
+            let mut add = |subject, metric, unit, rounds| {
+                let figure = Figure {
+                    subject,
+                    setting: &setting,
+                    metric,
+                    unit,
+                };
+                results.add(figure, rounds);
+            };
+            let base: Vec<f64> = costs[0].iter().map(|cost| cost.wal_bytes).collect();
             for ((name, _), costs) in SUBJECTS.iter().zip(&costs) {
-                let (time, least, most) = median(costs.iter().map(|cost| cost.time_us).collect());
-                let (wal, ..) = median(costs.iter().map(|cost| cost.wal_bytes).collect());
-                if *name == "no index" {
-                    base = wal;
-                }
-                println!(
-                    "| {rows_per_copy} | {order:?} | {name} | {time:.2} ({least:.2}–{most:.2}) | {wal:.1} | {:.1} |",
-                    wal - base
+                add(
+                    name,
+                    "backend",
+                    "us a row",
+                    costs.iter().map(|cost| cost.time_us).collect(),
                 );
+                let of_index: Vec<f64> = costs
+                    .iter()
+                    .zip(&base)
+                    .map(|(cost, base)| cost.wal_bytes - base)
+                    .collect();
                 assert!(
-                    time > 0.0 && wal >= base,
+                    of_index.iter().all(|&bytes| bytes >= 0.0) && costs.iter().all(|cost| cost.time_us > 0.0),
                     "{name} writes what no index writes, and more"
                 );
+                if *name != SUBJECTS[0].0 {
+                    add(name, "WAL of the index", "bytes a row", of_index);
+                }
             }
         }
     }

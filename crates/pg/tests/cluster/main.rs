@@ -29,6 +29,7 @@ mod read_costs;
 mod reads;
 mod refusals;
 mod replication;
+mod results;
 mod rows;
 mod scans;
 mod schema;

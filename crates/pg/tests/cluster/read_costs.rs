@@ -9,7 +9,8 @@ use std::io::Write as _;
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::costs::{median, processor_ns, scale};
+use crate::costs::{processor_ns, scale};
+use crate::results::{Figure, Results};
 use crate::rows::{Rng, check, execute, number};
 
 const METHODS: [&str; 2] = ["btree", "bedload"];
@@ -36,19 +37,19 @@ type Query = (&'static str, &'static str, u64, u64);
 const QUERIES: [Query; 7] = [
     ("one key", "SELECT id FROM t WHERE k = $1", 1, 50),
     (
-        "`ORDER BY k LIMIT 1`",
+        "ORDER BY k LIMIT 1",
         "SELECT k FROM t WHERE k >= $1 ORDER BY k LIMIT 1",
         1,
         50,
     ),
     (
-        "`LIMIT 10`",
+        "LIMIT 10",
         "SELECT sum(id) FROM (SELECT id FROM t WHERE k >= $1 ORDER BY k LIMIT 10) s",
         10,
         20,
     ),
     (
-        "10 keys by `BETWEEN`",
+        "10 keys by BETWEEN",
         "SELECT sum(id) FROM t WHERE k BETWEEN $1 AND $1 + 9",
         10,
         20,
@@ -148,17 +149,31 @@ fn declare(client: &mut Client, table: &str) {
     }
 }
 
-/// Prints what each query costs by either index.
-fn measure(client: &mut Client, order: &str, rows: u64, rounds: usize) {
+/// Measures what each query costs by either index.
+fn measure(client: &mut Client, order: &str, rows: u64, rounds: usize, results: &mut Results) {
+    let mut add = |subject, metric, unit, rounds| {
+        let figure = Figure {
+            subject,
+            setting: order,
+            metric,
+            unit,
+        };
+        results.add(figure, rounds);
+    };
     let process = client.query_one("SELECT pg_backend_pid()", &[]);
     let process = process.expect("a number").get(0);
     let runs = "SELECT sum(runs)::int8 FROM bedload_stats('bedload_k'), unnest(runs_by_level) runs";
     let runs = number(client, runs);
-    let [btree, bedload] = METHODS.map(|method| {
+    add("bedload", "runs", "", vec![runs as f64]);
+    for method in METHODS {
         let bytes = number(client, &format!("SELECT pg_relation_size('{method}_k')"));
-        bytes as f64 / f64::from(1 << 20)
-    });
-    println!("| size, MiB; {runs} runs | {order} | {btree:.1} | {bedload:.1} | |");
+        add(
+            method,
+            "size of the index",
+            "MiB",
+            vec![bytes as f64 / f64::from(1 << 20)],
+        );
+    }
     for (at, (query, _, width, per_thousand)) in QUERIES.iter().enumerate() {
         let count = (rows * per_thousand / 1000).max(20);
         let mut rng = Rng::new(3);
@@ -177,11 +192,9 @@ fn measure(client: &mut Client, order: &str, rows: u64, rounds: usize) {
         }
         assert_eq!(answers[0], answers[1], "{query}");
         // The first round plans the queries, and fills what is remembered.
-        let [btree, bedload] = costs.map(|costs| median(costs[1..].to_vec()).0);
-        println!(
-            "| {query} | {order} | {btree:.2} | {bedload:.2} | {:.2} |",
-            btree / bedload
-        );
+        for (method, costs) in METHODS.into_iter().zip(costs) {
+            add(method, query, "us", costs[1..].to_vec());
+        }
     }
 }
 
@@ -191,8 +204,8 @@ fn reads_cost_what_they_cost() {
     let cluster = Cluster::start_with(settings);
     let mut client = cluster.client();
     let (rows, rounds) = scale();
-    println!("| {rows} rows | order | btree, µs each | bedload, µs each | btree's time / bedload's |");
-    println!("|---|---|---|---|---|");
+    let command = format!("make pg-costs PG_COSTS={rows},{rounds}");
+    let mut results = Results::open("pg-reads", rows, &command);
     for (name, order) in ORDERS {
         let keys = keys(order, rows);
         for method in METHODS {
@@ -204,11 +217,11 @@ fn reads_cost_what_they_cost() {
             &mut client,
             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan",
         );
-        measure(&mut client, name, rows, rounds);
+        measure(&mut client, name, rows, rounds, &mut results);
         check(&mut client, "bedload_k");
         if matches!(order, Order::Random) {
             execute(&mut client, "VACUUM bedload");
-            measure(&mut client, "random, vacuumed", rows, rounds);
+            measure(&mut client, "random, after VACUUM", rows, rounds, &mut results);
         }
     }
 }

@@ -8,7 +8,8 @@ use std::io::Write as _;
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::costs::{median, processor_ns, scale};
+use crate::costs::{processor_ns, scale};
+use crate::results::{Figure, Results};
 use crate::rows::{Rng, check, execute};
 
 const METHODS: [&str; 2] = ["btree", "bedload"];
@@ -128,8 +129,8 @@ fn small_work_costs_what_it_costs() {
     let cluster = Cluster::start_with(settings);
     let (rows, rounds) = scale();
     let rows = (rows / 20).max(400).next_multiple_of(100);
-    println!("| {rows} rows | btree, µs each | bedload, µs each | bedload's rate / btree's |");
-    println!("|---|---|---|---|");
+    let command = format!("make pg-costs PG_COSTS={},{rounds}", scale().0);
+    let mut results = Results::open("pg-small", rows, &command);
     for (name, times, prepare, work) in WORKS {
         let mut costs = [Vec::new(), Vec::new()];
         for _ in 0..rounds {
@@ -149,8 +150,15 @@ fn small_work_costs_what_it_costs() {
                 }
             }
         }
-        let [btree, bedload] = costs.map(|costs| median(costs).0);
-        println!("| {name} | {btree:.2} | {bedload:.2} | {:.2} |", btree / bedload);
-        assert!(bedload > 0.0);
+        for (method, costs) in METHODS.into_iter().zip(costs) {
+            assert!(costs.iter().all(|&cost| cost > 0.0), "{name}");
+            let figure = Figure {
+                subject: method,
+                setting: "",
+                metric: name,
+                unit: "us",
+            };
+            results.add(figure, costs);
+        }
     }
 }
