@@ -123,7 +123,7 @@ PG_RESULTS ?= $(CURDIR)/crates/bench/results
 
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_COSTS=$(PG_COSTS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
+	export BEDLOAD_PG_COSTS=$(PG_COSTS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture --test-threads=1
 
 PG_BEYOND_MEMORY ?= 25000000,128,15
 

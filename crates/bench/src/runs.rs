@@ -36,12 +36,9 @@ pub const STORED_RUNS: &[StoredRun] = &[
         "table-beyond-memory",
         "table-beyond-memory --entries 1000000 --rounds 1",
     ),
-    run(
-        "sparse-throughput",
-        "sparse-throughput --entries 100000 --rounds 1",
-    ),
-    run("sparse-latency", "sparse-latency --entries 100000 --rounds 1"),
-    run("sparse-density", "sparse-density --entries 50000 --rounds 1"),
+    run("sparse-throughput", "sparse-throughput --rounds 1"),
+    run("sparse-latency", "sparse-latency --rounds 1"),
+    run("sparse-density", "sparse-density --entries 100000 --rounds 1"),
     run(
         "timeseries",
         "timeseries --entries 4000000 --operations 1000000 --rounds 2 \
@@ -70,11 +67,29 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("factor-analysis", "factor-analysis --rounds 3"),
     run("blink-hash-splits", "blink-hash-splits --rounds 1"),
     run("segment", "segment --rounds 2"),
-    run("near-sorted-ingest", "near-sorted-ingest --rounds 3"),
-    run("near-sorted-lookup", "near-sorted-lookup --rounds 2"),
-    run("near-sorted-scan", "near-sorted-scan --rounds 2"),
-    run("near-sorted-mixed", "near-sorted-mixed --rounds 2"),
-    run("tpch-receiptdate", "tpch-receiptdate --rounds 2"),
+    run(
+        "near-sorted-ingest",
+        "near-sorted-ingest --entries 2000000 --rounds 2",
+    ),
+    run(
+        "near-sorted-lookup",
+        "near-sorted-lookup --entries 1000000 --rounds 2",
+    ),
+    run(
+        "near-sorted-scan",
+        "near-sorted-scan --entries 1000000 --rounds 1",
+    ),
+    run(
+        "near-sorted-mixed",
+        "near-sorted-mixed --entries 1000000 --rounds 2",
+    ),
+    run(
+        "tpch-receiptdate",
+        "tpch-receiptdate --entries 1000000 --rounds 2",
+    ),
+    run("runs", "runs --entries 2000000 --rounds 3"),
+    run("run-filters", "run-filters --entries 2000000 --rounds 2"),
+    run("be-tree", "be-tree --entries 2000000 --rounds 2"),
     run("sware-disk", "sware-disk --entries 100000 --rounds 1"),
     run("patterns", "patterns --entries 1000000 --rounds 2"),
 ];

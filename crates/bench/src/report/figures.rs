@@ -30,7 +30,7 @@ pub(super) fn subjects(records: &[Kept]) -> Vec<&str> {
 }
 
 /// Returns whether a greater figure is better.
-fn is_rate(unit: &str) -> bool {
+pub(super) fn is_rate(unit: &str) -> bool {
     matches!(unit, "krows/s" | "times")
 }
 

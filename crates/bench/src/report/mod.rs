@@ -10,6 +10,7 @@ mod comparison;
 mod figures;
 mod page;
 mod results;
+mod summary;
 
 pub use comparison::compare;
 pub use page::{DOCUMENTS, write_tables};

@@ -5,10 +5,21 @@ use std::io;
 use super::bars;
 use super::figures::{ahead, distinct, number, subjects};
 use super::results::{Kept, Results};
+use super::summary;
 use crate::subjects::tables::TABLE_BASELINE;
 
 /// The documents with generated tables, below the repository's root.
-pub const DOCUMENTS: [&str; 2] = ["docs/benchmarks/tables.md", "docs/benchmarks/patterns.md"];
+pub const DOCUMENTS: [&str; 9] = [
+    "README.md",
+    "docs/benchmarks.md",
+    "docs/benchmarks/tables.md",
+    "docs/benchmarks/patterns.md",
+    "docs/benchmarks/concurrent.md",
+    "docs/benchmarks/near-sorted.md",
+    "docs/benchmarks/sparse.md",
+    "docs/benchmarks/pages.md",
+    "docs/postgres.md",
+];
 
 /// Columns of a line of prose in documents.
 const LINE_COLUMNS: usize = 100;
@@ -25,7 +36,10 @@ const END: &str = "<!-- end -->";
 /// - `subjects FILE METRIC; METRIC; …`: a row for each subject, and a column for each metric, with
 ///   the medians under all settings in each cell;
 /// - `figures FILE METRIC; METRIC; …`: the same with a row for each metric;
-/// - `bars`: the goals, and the measured values.
+/// - `ratios FILE SUBJECT SUBJECT METRIC; METRIC; …`: a row for each metric, and a column for each
+///   setting, with the first subject's figure divided by the second's;
+/// - `bars`: the goals, and the measured values;
+/// - `summary`: how many times as good tables are as each other store.
 ///
 /// # Errors
 ///
@@ -82,7 +96,14 @@ fn table(place: &str, results: &Results) -> Option<String> {
                 figures_of(file, &metrics, results)
             }
         }
+        "ratios" => {
+            let (file, rest) = rest.split_once(' ')?;
+            let (subject, rest) = rest.split_once(' ')?;
+            let (other, metrics) = rest.split_once(' ')?;
+            ratios(file, subject, other, metrics, results)
+        }
         "bars" => Some(bars::table(results)),
+        "summary" => Some(summary::table(results)),
         _ => None,
     }
 }
@@ -199,6 +220,24 @@ fn figures_of(file: &str, metrics: &[&str], results: &Results) -> Option<String>
             .iter()
             .map(|subject| cell_of_all(results, file, metric, subject));
         text += &plain_line(&with_unit(metric, records)?, cells);
+    }
+    Some(text)
+}
+
+fn ratios(file: &str, subject: &str, other: &str, metrics: &str, results: &Results) -> Option<String> {
+    let (_, records) = results.file(file)?;
+    let settings = distinct(records.iter().map(Kept::setting));
+    let mut text = plain_head(&format!("{subject} / {other}"), &settings);
+    for metric in metrics.split("; ") {
+        let ratio = |setting: &&str| {
+            let figure = results.figure(file, setting, metric, subject)?;
+            Some(figure.median / results.figure(file, setting, metric, other)?.median)
+        };
+        let cells: Option<Vec<String>> = settings
+            .iter()
+            .map(|setting| ratio(setting).map(number))
+            .collect();
+        text += &plain_line(metric, cells?.into_iter());
     }
     Some(text)
 }

@@ -6,6 +6,7 @@ mod example_data;
 mod patterns;
 mod sb_tree;
 mod scenario;
+mod splinterdb;
 mod sware;
 mod tables;
 mod xstore;
@@ -19,6 +20,7 @@ pub fn all() -> impl Iterator<Item = Scenario> {
     let papers = [
         blink_hash::SCENARIOS,
         sb_tree::SCENARIOS,
+        splinterdb::SCENARIOS,
         sware::SCENARIOS,
         xstore::SCENARIOS,
         tables::SCENARIOS,

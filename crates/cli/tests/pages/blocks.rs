@@ -16,15 +16,9 @@ const OF_THE_REPOSITORY: [&str; 4] = ["README.md", "CONTRIBUTING.md", "docs/post
 const LANGUAGES: [&str; 6] = ["sh", "rust", "python", "sql", "json", "text"];
 
 /// Pages with commands in `text` blocks that build or measure, which takes too long for a test.
-const MEASURING: [&str; 10] = [
+const MEASURING: [&str; 4] = [
     "docs/benchmarks.md",
-    "docs/benchmarks/blink-hash.md",
-    "docs/benchmarks/near-sorted.md",
     "docs/benchmarks/patterns.md",
-    "docs/benchmarks/pages.md",
-    "docs/benchmarks/sb-tree.md",
-    "docs/benchmarks/sparse.md",
-    "docs/benchmarks/tables.md",
     "docs/figures.md",
     "docs/guides/monitoring.md",
 ];

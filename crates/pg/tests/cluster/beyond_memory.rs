@@ -3,13 +3,15 @@
 //! `make pg-beyond-memory` runs it with `BEDLOAD_PG_BEYOND_MEMORY=rows,MiB,seconds`, the server in
 //! a memory cgroup of so many MiB.
 //!
-//! The B-tree is built when the table is full, which leaves it as compact as it can be; ours has
-//! grown with its table. Both take what is timed as they are.
+//! Each has a table of its own, and they take turns. The B-tree is built when its table is full,
+//! which leaves it as compact as it can be; ours has grown with its table. Both take what is timed
+//! as they are.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use postgres::Client;
@@ -20,6 +22,8 @@ use crate::results::{Figure, Results};
 use crate::rows::{Rng, check, execute, number};
 
 const SUBJECTS: [&str; 3] = ["no index", "btree", "bedload"];
+/// Turns of each subject at each figure, which divide its time.
+const ROUNDS: u32 = 4;
 /// Keys lie below 2^62.
 const KEY_BITS: u32 = 62;
 const LOAD_ROWS: u64 = 100_000;
@@ -98,17 +102,6 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Adds a figure that was measured once.
-fn add(results: &mut Results, subject: &str, metric: &str, unit: &str, value: f64) {
-    let figure = Figure {
-        subject,
-        setting: "",
-        metric,
-        unit,
-    };
-    results.add(figure, vec![value]);
-}
-
 /// The key of a row: any, and different for all (the finalizer of SplitMix64 is a bijection).
 fn key_of(id: u64) -> i64 {
     let mixed = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -116,53 +109,162 @@ fn key_of(id: u64) -> i64 {
     ((mixed ^ mixed >> 31) >> (64 - KEY_BITS)).cast_signed()
 }
 
-fn copy(client: &mut Client, first: u64, rows: u64) {
-    let mut text = String::new();
-    for id in first..first + rows {
-        writeln!(text, "{}\t{id}\tabcdefghij", key_of(id)).expect("memory");
-    }
-    let mut copy = client.copy_in("COPY t FROM STDIN").expect("a copy");
-    copy.write_all(text.as_bytes()).expect("rows");
-    copy.finish().expect("rows");
+/// A table of a subject, and what was measured of it.
+struct Subject {
+    name: &'static str,
+    client: Client,
+    table: String,
+    /// The row to come next.
+    next: u64,
+    /// What each turn gave, by metric and unit.
+    figures: Vec<(String, &'static str, Vec<f64>)>,
+    /// How long each transaction took, in milliseconds, by kind.
+    waits: Vec<(String, Vec<f64>)>,
 }
 
-/// Copies rows for some time; returns how many a second, and how long each transaction took, in
-/// milliseconds.
-fn copy_for(client: &mut Client, next: &mut u64, rows_per_copy: u64, time: Duration) -> (f64, Vec<f64>) {
-    let (begin, first) = (Instant::now(), *next);
-    let mut waits = Vec::new();
-    while begin.elapsed() < time {
-        let begin = Instant::now();
-        copy(client, *next, rows_per_copy);
-        waits.push(begin.elapsed().as_secs_f64() * 1e3);
-        *next += rows_per_copy;
-    }
-    ((*next - first) as f64 / begin.elapsed().as_secs_f64(), waits)
-}
-
-/// Adds percentiles of how long transactions took.
-fn add_waits(results: &mut Results, subject: &str, what: &str, mut waits: Vec<f64>) {
-    waits.sort_by(f64::total_cmp);
-    for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
-        let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
-        add(results, subject, &format!("{what}, {name}"), "ms", waits[at]);
-    }
-}
-
-/// Fills the table; returns rows a second in each tenth of it.
-fn load(client: &mut Client, rows: u64) -> Vec<f64> {
-    let mut rates = Vec::new();
-    for tenth in 0..10 {
-        let begin = Instant::now();
-        let (mut next, end) = (rows * tenth / 10, rows * (tenth + 1) / 10);
-        while next < end {
-            let count = LOAD_ROWS.min(end - next);
-            copy(client, next, count);
-            next += count;
+impl Subject {
+    fn create(cluster: &Cluster, name: &'static str) -> Self {
+        let mut client = cluster.client();
+        let table = format!("t_{}", name.replace(' ', "_"));
+        execute(
+            &mut client,
+            &format!("CREATE TABLE {table} (k int8, id int8, filler char(10))"),
+        );
+        let mut subject = Self {
+            name,
+            client,
+            table,
+            next: 0,
+            figures: Vec::new(),
+            waits: Vec::new(),
+        };
+        if name == "bedload" {
+            subject.create_index();
         }
-        rates.push((rows / 10) as f64 / begin.elapsed().as_secs_f64());
+        subject
     }
-    rates
+
+    fn has_index(&self) -> bool {
+        self.name != "no index"
+    }
+
+    fn create_index(&mut self) {
+        let Self { name, table, .. } = self;
+        let create = format!("CREATE INDEX {table}_k ON {table} USING {name} (k)");
+        execute(&mut self.client, &create);
+    }
+
+    fn add(&mut self, metric: &str, unit: &'static str, value: f64) {
+        match self.figures.iter_mut().find(|(known, ..)| known == metric) {
+            Some((_, _, values)) => values.push(value),
+            None => self.figures.push((metric.to_owned(), unit, vec![value])),
+        }
+    }
+
+    fn add_waits(&mut self, what: &str, waits: Vec<f64>) {
+        match self.waits.iter_mut().find(|(known, _)| known == what) {
+            Some((_, all)) => all.extend(waits),
+            None => self.waits.push((what.to_owned(), waits)),
+        }
+    }
+
+    /// Copies rows, the next ones.
+    fn copy(&mut self, rows: u64) {
+        let mut text = String::new();
+        for id in self.next..self.next + rows {
+            writeln!(text, "{}\t{id}\tabcdefghij", key_of(id)).expect("memory");
+        }
+        self.next += rows;
+        let copy = format!("COPY {} FROM STDIN", self.table);
+        let mut copy = self.client.copy_in(&copy).expect("a copy");
+        copy.write_all(text.as_bytes()).expect("rows");
+        copy.finish().expect("rows");
+    }
+
+    /// Copies rows for some time.
+    fn copy_for(&mut self, what: &str, rows_per_copy: u64, time: Duration) {
+        let (begin, first) = (Instant::now(), self.next);
+        let mut waits = Vec::new();
+        while begin.elapsed() < time {
+            let begin = Instant::now();
+            self.copy(rows_per_copy);
+            waits.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let rate = (self.next - first) as f64 / begin.elapsed().as_secs_f64();
+        self.add(what, "rows/s", rate);
+        self.add_waits(what, waits);
+    }
+
+    /// Commits single rows for some time.
+    fn commit_for(&mut self, time: Duration) {
+        let insert = format!("INSERT INTO {} VALUES ($1, $2, 'abcdefghij')", self.table);
+        let insert = self.client.prepare(&insert).expect("a statement");
+        let mut waits = Vec::new();
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            let begin = Instant::now();
+            let row: [&(dyn ToSql + Sync); 2] = [&key_of(self.next), &self.next.cast_signed()];
+            assert_eq!(self.client.execute(&insert, &row).expect("a row"), 1);
+            waits.push(begin.elapsed().as_secs_f64() * 1e3);
+            self.next += 1;
+        }
+        self.add_waits("commit of a row", waits);
+    }
+
+    /// Checks that no row is lost, and stores what was measured.
+    fn finish(mut self, results: &mut Results) {
+        if self.name == "bedload" {
+            check(&mut self.client, &format!("{}_k", self.table));
+        }
+        // By the index, each row would be a read of its own.
+        execute(&mut self.client, "SET enable_seqscan = on");
+        let found = number(&mut self.client, &format!("SELECT count(*) FROM {}", self.table));
+        assert_eq!(found, self.next.cast_signed(), "rows by {}", self.name);
+        let mut store = |metric: &str, unit, values| {
+            let figure = Figure {
+                subject: self.name,
+                setting: "",
+                metric,
+                unit,
+            };
+            results.add(figure, values);
+        };
+        for (metric, unit, values) in self.figures {
+            store(&metric, unit, values);
+        }
+        for (what, mut waits) in self.waits {
+            waits.sort_by(f64::total_cmp);
+            for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
+                let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
+                store(&format!("{what}, {name}"), "ms", vec![waits[at]]);
+            }
+        }
+    }
+}
+
+/// Fills the tables, a tenth of each in turn.
+fn load(subjects: &mut [Subject], rows: u64) {
+    for tenth in 0..10 {
+        for subject in &mut *subjects {
+            let (begin, end) = (Instant::now(), rows * (tenth + 1) / 10);
+            while subject.next < end {
+                subject.copy(LOAD_ROWS.min(end - subject.next));
+            }
+            let metric = match tenth {
+                0 => "load, first tenth",
+                9 => "load, last tenth",
+                _ => continue,
+            };
+            // A B-tree is built when its table is full.
+            if subject.name != "btree" {
+                subject.add(
+                    metric,
+                    "rows/s",
+                    (rows / 10) as f64 / begin.elapsed().as_secs_f64(),
+                );
+            }
+        }
+    }
 }
 
 /// Asks a query about random rows for some time; returns answers a second. `is_right` judges an
@@ -193,106 +295,115 @@ fn ask_for(
     f64::from(count) / begin.elapsed().as_secs_f64()
 }
 
-fn reads(client: &mut Client, subject: &str, rows: u64, scale: &Scale, results: &mut Results) {
-    let time = scale.time;
-    let mut rng = Rng::new(0x5eed);
+/// Puts this thread and a session's process on one processor, or frees them again. Apart, they
+/// wait for each other's processor to wake up, which takes longer than a query and differs from
+/// turn to turn.
+fn pin(client: &mut Client, processors: &str) {
+    let session = number(client, "SELECT pg_backend_pid()::int8").to_string();
+    let thread = fs::read_link("/proc/thread-self").expect("Linux tells");
+    let thread = thread.file_name().expect("a number").to_string_lossy();
+    for task in [&*session, &*thread] {
+        let set = Command::new("taskset")
+            .args(["-pc", processors, task])
+            .output()
+            .expect("taskset, of util-linux");
+        assert!(set.status.success(), "{set:?}");
+    }
+}
+
+/// The reads of a turn.
+fn reads(subject: &mut Subject, rows: u64, round: u32, time: Duration) {
+    let mut rng = Rng::new(u64::from(round) + 1);
     let mut warm = Rng::new(0x5eed);
-    let points = "SELECT id FROM t WHERE k = $1";
+    let table = subject.table.clone();
+    let points = format!("SELECT id FROM {table} WHERE k = $1");
     let is_point = |id: u64, found: &[i64]| found == [id.cast_signed()];
-    let rate = ask_for(client, points, time, || rng.below(rows), None, is_point);
-    add(results, subject, "one key, any", "queries/s", rate);
+    let client = &mut subject.client;
+    let any = ask_for(client, &points, time, || rng.below(rows), None, is_point);
+    let mut few = 0.0;
     for _ in 0..2 {
         // The first time, they are fetched.
-        let rate = ask_for(
-            client,
-            points,
-            time,
-            || warm.below(rows) % WARM_KEYS,
-            None,
-            is_point,
-        );
-        add(results, subject, "one key of a few", "queries/s", rate);
+        let any_of_few = || warm.below(rows) % WARM_KEYS;
+        few = ask_for(client, &points, time, any_of_few, None, is_point);
     }
-    for limit in [10_i64, 1000] {
-        let query = format!("SELECT id FROM t WHERE k >= $1 ORDER BY k LIMIT {limit}");
+    let [short, long] = [10_i64, 1000].map(|limit| {
+        let query = format!("SELECT id FROM {table} WHERE k >= $1 ORDER BY k LIMIT {limit}");
         // Few keys are so near the greatest that fewer follow.
         let begins = |id: u64, found: &[i64]| found.first() == Some(&id.cast_signed());
-        let rate = ask_for(client, &query, time, || rng.below(rows), None, begins);
-        add(results, subject, &format!("{limit} rows"), "queries/s", rate);
-    }
+        ask_for(client, &query, time, || rng.below(rows), None, begins)
+    });
     let width = i64::try_from((1_u64 << KEY_BITS) / rows * 1000).expect("below 2^63");
-    let count = "SELECT count(*) FROM t WHERE k BETWEEN $1 AND $2";
+    let count = format!("SELECT count(*) FROM {table} WHERE k BETWEEN $1 AND $2");
     let is_count = |_: u64, found: &[i64]| found.len() == 1 && found[0] > 0;
-    let rate = ask_for(client, count, time, || rng.below(rows), Some(width), is_count);
-    add(results, subject, "count of 1,000 keys", "queries/s", rate);
+    let counts = ask_for(client, &count, time, || rng.below(rows), Some(width), is_count);
+    for (metric, rate) in [
+        ("one key, any", any),
+        ("one key of a few", few),
+        ("10 rows", short),
+        ("1,000 rows", long),
+        ("count of 1,000 keys", counts),
+    ] {
+        subject.add(metric, "queries/s", rate);
+    }
 }
 
-/// Commits single rows for some time; adds percentiles of the wait.
-fn commits(client: &mut Client, subject: &str, next: &mut u64, time: Duration, results: &mut Results) {
-    let insert = client.prepare("INSERT INTO t VALUES ($1, $2, 'abcdefghij')");
-    let insert = insert.expect("a statement");
-    let mut waits = Vec::new();
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        let begin = Instant::now();
-        let inserted = client.execute(&insert, &[&key_of(*next), &next.cast_signed()]);
-        assert_eq!(inserted.expect("a row"), 1);
-        waits.push(begin.elapsed().as_secs_f64() * 1e3);
-        *next += 1;
-    }
-    add_waits(results, subject, "commit of a row", waits);
-}
-
-fn measure(client: &mut Client, subject: &str, scale: &Scale, results: &mut Results) {
-    let create = |method: &str| format!("CREATE INDEX t_k ON t USING {method} (k)");
-    execute(
-        client,
-        "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8, id int8, filler char(10))",
-    );
-    if subject == "bedload" {
-        execute(client, &create("bedload"));
-    }
-    let rates = load(client, scale.rows);
-    if subject == "btree" {
-        execute(client, &create("btree"));
-    } else {
-        add(results, subject, "load, first tenth", "rows/s", rates[0]);
-        add(results, subject, "load, last tenth", "rows/s", rates[9]);
-    }
-    // So that the pages of the table say which rows all can see.
-    execute(client, "VACUUM (INDEX_CLEANUP off) t");
-    execute(client, "ANALYZE t");
-    execute(client, "CHECKPOINT");
-    if subject != "no index" {
-        let bytes = number(client, "SELECT pg_relation_size('t_k')");
-        add(
-            results,
-            subject,
-            "size of the index",
-            "MiB",
-            bytes as f64 / f64::from(1 << 20),
-        );
+fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
+    let mut subjects = SUBJECTS.map(|name| Subject::create(cluster, name));
+    load(&mut subjects, scale.rows);
+    for subject in &mut subjects {
+        if subject.name == "btree" {
+            subject.create_index();
+        }
+        let table = subject.table.clone();
+        // So that the pages of the table say which rows all can see.
         execute(
-            client,
-            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan",
+            &mut subject.client,
+            &format!("VACUUM (INDEX_CLEANUP off) {table}"),
         );
-        reads(client, subject, scale.rows, scale, results);
+        execute(&mut subject.client, &format!("ANALYZE {table}"));
+        if subject.has_index() {
+            let size = format!("SELECT pg_relation_size('{table}_k')");
+            let bytes = number(&mut subject.client, &size);
+            subject.add("size of the index", "MiB", bytes as f64 / f64::from(1 << 20));
+            execute(
+                &mut subject.client,
+                "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan",
+            );
+        }
     }
-    let mut next = scale.rows;
-    for rows_per_copy in [1000, 100_000.min(scale.rows)] {
-        let (rate, waits) = copy_for(client, &mut next, rows_per_copy, scale.time);
-        let what = format!("COPY of {rows_per_copy} rows");
-        add(results, subject, &what, "rows/s", rate);
-        add_waits(results, subject, &what, waits);
+    execute(&mut subjects[0].client, "CHECKPOINT");
+    let time = scale.time / ROUNDS;
+    let is_measured = scale.memory_mib.is_some();
+    for round in 0..ROUNDS {
+        for subject in subjects.iter_mut().filter(|subject| subject.has_index()) {
+            if is_measured {
+                pin(&mut subject.client, "0");
+            }
+            reads(subject, scale.rows, round, time);
+        }
     }
-    commits(client, subject, &mut next, scale.time, results);
-    if subject == "bedload" {
-        check(client, "t_k");
+    if is_measured {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        for subject in &mut subjects {
+            pin(&mut subject.client, &format!("0-{}", all - 1));
+        }
     }
-    // By the index, each row would be a read of its own.
-    execute(client, "SET enable_seqscan = on");
-    let found = number(client, "SELECT count(*) FROM t");
-    assert_eq!(found, next.cast_signed(), "rows by {subject}");
+    let long = LOAD_ROWS.min(scale.rows);
+    for (what, rows_per_copy) in [("COPY of 1,000 rows", 1000), ("COPY of 100,000 rows", long)] {
+        for _ in 0..ROUNDS {
+            for subject in &mut subjects {
+                subject.copy_for(what, rows_per_copy, time);
+            }
+        }
+    }
+    for _ in 0..ROUNDS {
+        for subject in &mut subjects {
+            subject.commit_for(time);
+        }
+    }
+    for subject in subjects {
+        subject.finish(results);
+    }
 }
 
 #[test]
@@ -315,9 +426,7 @@ fn what_outgrows_memory_goes_on() {
         scale.time.as_secs()
     );
     let mut results = Results::open("pg-beyond-memory", scale.rows, &command);
-    for subject in SUBJECTS {
-        measure(&mut cluster.client(), subject, &scale, &mut results);
-    }
+    measure(&cluster, &scale, &mut results);
     drop(cluster);
     drop(limit);
 }
