@@ -68,7 +68,10 @@ impl<K: Key> BlinkTree<K> {
         let key = key.to_words();
         let guard = &epoch::pin();
         loop {
-            let Some((found, leaf)) = self.leaf_of(key, guard) else {
+            let found = self
+                .rightmost_for(&key, guard)
+                .or_else(|| self.leaf_of(key, guard));
+            let Some((found, leaf)) = found else {
                 continue;
             };
             if let Some(value) = get_sorted(&found, leaf, &key) {
