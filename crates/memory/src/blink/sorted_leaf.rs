@@ -14,6 +14,7 @@ use super::node::{Header, Kind, Node, NodePtr};
 use crate::map::key::Key;
 use crate::map::output::Output;
 use crate::search::columns::Words;
+use crate::search::copy::{move_down, move_up};
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::version_latch::Writer;
 
@@ -136,18 +137,16 @@ impl<W: Words> SortedLeaf<W> {
     /// Inserts an entry at `place`. The leaf is not full.
     pub(crate) fn insert(&self, place: usize, key: W, value: u64, writer: Writer<'_>) {
         let len = self.len();
-        for index in (place..len).rev() {
-            self.copy(index, self, index + 1);
-        }
+        W::move_up(&self.keys, place, len);
+        move_up(&self.values, place, len);
         self.store(place, key, value);
         self.header.set_len(len + 1, writer);
     }
 
     pub(crate) fn remove(&self, place: usize, writer: Writer<'_>) {
         let len = self.len();
-        for index in place + 1..len {
-            self.copy(index, self, index - 1);
-        }
+        W::move_down(&self.keys, place, len);
+        move_down(&self.values, place, len);
         self.header.set_len(len - 1, writer);
     }
 
@@ -156,9 +155,11 @@ impl<W: Words> SortedLeaf<W> {
     /// is released.
     ///
     /// A leaf that fills at the right end of the tree keeps nearly all its entries, because
-    /// ascending keys will not return to it.
+    /// ascending keys will not return to it. One that fills at the left end keeps few, because the
+    /// next descending keys come to it.
     pub(crate) fn split<'g>(
         &self,
+        is_leftmost: bool,
         place: usize,
         key: W,
         value: u64,
@@ -168,6 +169,8 @@ impl<W: Words> SortedLeaf<W> {
         let is_appending = self.header.is_rightmost() && place >= LEAF_CAP - LEAF_CAP / 8;
         let middle = if is_appending {
             LEAF_CAP - LEAF_CAP.div_ceil(16)
+        } else if is_leftmost && place == 0 {
+            LEAF_CAP.div_ceil(16)
         } else {
             LEAF_CAP / 2
         };

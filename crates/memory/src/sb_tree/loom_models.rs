@@ -98,6 +98,65 @@ fn loom_a_scan_finds_its_keys_while_they_move_to_a_block() {
     });
 }
 
+/// The first key that is less than the one before makes the owner chain its entries.
+#[test]
+fn loom_a_reader_finds_its_key_while_a_log_becomes_disordered() {
+    explore(2, || {
+        let tree = tree_of(&[5]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let seen = [tree.get(3), tree.get(3)];
+                assert!(seen[0].is_none() || seen == [Some(30); 2], "{seen:?}");
+                assert_eq!([5, 4].map(|key| tree.get(key)), [Some(50), None]);
+            })
+        };
+        tree.insert_as(0, [3], 30);
+        assert_eq!(tree.get(3), Some(30));
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// A reader that was directed to a disordered log finds its key, or that the log's generation is
+/// over, though the owner chains entries of a later one.
+#[test]
+fn loom_a_reader_of_old_chains_takes_nothing_from_new_ones() {
+    explore(1, || {
+        let tree = tree_of(&[2, 1]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                if let Some(Home::Open(view)) = tree.segments.home(&[2]) {
+                    let found = [2, 6].map(|key| view.get(&[key]));
+                    if view.is_valid() {
+                        assert!(
+                            found == [Some(20), None] || found == [None, Some(60)],
+                            "{found:?}"
+                        );
+                    }
+                }
+            })
+        };
+        // The third generation uses the first one's log.
+        seal_and_convert(&tree);
+        let (writer, key) = (0, [7]);
+        let mut role = tree.segments.role();
+        tree.segments
+            .seal(&mut role, &tree.blocks, Some(Next { writer, key }));
+        drop(role);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(writer, key, 70);
+                tree.insert_as(writer, [6], 60);
+                assert_eq!([6, 7].map(|key| tree.get(key)), [Some(60), Some(70)]);
+            })
+        };
+        writer.join().expect("the writer ends");
+        reader.join().expect("the reader ends");
+    });
+}
+
 /// A writer that skipped a generation finds its log open again, and its insert is visible at once.
 #[test]
 fn loom_an_insert_into_the_next_segment_is_found_at_once() {

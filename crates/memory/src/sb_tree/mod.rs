@@ -52,7 +52,8 @@
 //!   along the data layer is at most as long as the number of splits in progress.
 //! - *A descent validates nothing*: fences in blocks decide, where the paper goes right by the next
 //!   block's least key.
-//! - *A log is two columns*, not pairs: it is searched while it is filled.
+//! - *A log is two columns*, not pairs: it is searched while it is filled, by bisection, or by hash
+//!   if its keys do not ascend ([`chains`]).
 //! - *Stamps*: the paper does not say which of two threads' values for one key wins.
 //! - *A segment takes entries over* from the previous one: the keys that other threads are about to
 //!   insert when it is sealed lie a few entries back, as do those that arrive a little late, and

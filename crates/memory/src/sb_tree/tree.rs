@@ -181,6 +181,10 @@ impl<K: Key> SbTree<K> {
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         let key = key.to_words();
+        // No block covers it, so the descent is spared.
+        if self.segments.edge.is_below(&key) {
+            return self.get_newest(&key);
+        }
         if !self.lanes.are_empty()
             && let Some(value) = self.lanes.get(&key, &self.blocks)
         {
@@ -192,7 +196,7 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Returns the value of a key that was in no block.
+    /// Returns the value of a key that no block covered a moment ago.
     fn get_newest(&self, key: &K::Words) -> Option<u64> {
         let mut backoff = Backoff::default();
         loop {

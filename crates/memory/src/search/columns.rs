@@ -43,6 +43,9 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// A hash of all words.
     fn hash(&self, seed: u64) -> u64;
 
+    /// A cheaper hash of all words, of which only the upper bits are mixed.
+    fn quick_hash(&self) -> u64;
+
     /// Columns of zeros.
     fn new_columns<const CAP: usize>() -> Self::KeyColumns<CAP>;
 
@@ -145,6 +148,13 @@ impl<const W: usize> Words for [u64; W] {
 
     fn hash(&self, seed: u64) -> u64 {
         self.iter().fold(seed, |state, word| mix(state ^ word))
+    }
+
+    #[inline]
+    fn quick_hash(&self) -> u64 {
+        self.iter().fold(0, |state, word| {
+            (state ^ word ^ word >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
     }
 
     fn new_columns<const CAP: usize>() -> Self::KeyColumns<CAP> {

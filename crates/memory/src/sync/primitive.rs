@@ -1,18 +1,18 @@
 //! Atomics and waiting, from one place that loom, or a model of cache lines, can replace.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(all(not(loom), not(feature = "coherence")))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(all(not(loom), feature = "coherence"))]
-pub(crate) use super::reporting::{AtomicPtr, AtomicU32, AtomicU64};
+pub(crate) use super::reporting::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};
 
 /// Words of which whoever loads one may be told any that was ever there: it decides where to look
 /// first, and nothing else. A model does not explore which one a load is told, as there are more

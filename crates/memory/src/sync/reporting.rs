@@ -52,6 +52,7 @@ macro_rules! reporting_exchange {
     )*};
 }
 
+reporting! { pub(crate) AtomicU16: u16, }
 reporting! { pub(crate) AtomicU32: u32, fetch_add fetch_sub swap }
 reporting! { pub AtomicU64: u64, fetch_add fetch_or fetch_and swap }
 reporting! { pub(crate) AtomicPtr<T>: *mut T, }

@@ -54,7 +54,8 @@ impl BlinkHashOptions {
     }
 
     /// Sets the percentile at which the right-most leaf splits when it is full of ascending keys, 1
-    /// to 99. Default: 90. The paper splits it like any other, and finds that a larger percentile
+    /// to 99; counted from the greatest key, that of the left-most leaf and descending keys.
+    /// Default: 90. The paper splits it like any other, and finds that a larger percentile
     /// speeds up ascending inserts (Table 2). Each split decides whether keys ascend, by the key
     /// that found no room.
     #[must_use]

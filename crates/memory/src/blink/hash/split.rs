@@ -80,6 +80,12 @@ impl<K: Key> BlinkHash<K> {
                 return Some((fence, true));
             }
         }
+        if leaf.low().is_none() {
+            let fence = divide_at(100 - self.options.append_percentile);
+            if key < fence {
+                return Some((fence, false));
+            }
+        }
         Some((divide_at(self.options.split_percentile), false))
     }
 

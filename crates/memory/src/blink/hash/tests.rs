@@ -48,6 +48,39 @@ fn ascending() -> BlinkHash<u64> {
     index
 }
 
+/// The left-most leaf splits near its least key, so that the leaves behind stay as full as those
+/// that ascending keys leave behind.
+#[test]
+fn descending_keys_fill_leaves() {
+    let descending = BlinkHash::with_options(options());
+    (0..KEYS).rev().for_each(|key| descending.insert(key, key));
+    let ([ascending, descending], middle) = (
+        [ascending(), descending].map(|index| leaves(&index).0),
+        BlinkHash::with_options(options().append_percentile(50)),
+    );
+    (0..KEYS).rev().for_each(|key| middle.insert(key, key));
+    assert!(
+        descending <= ascending * 5 / 4,
+        "{descending}, ascending {ascending}"
+    );
+    assert!(descending < leaves(&middle).0, "{descending}");
+}
+
+/// The left-most leaf, at which inserts of the least keys begin, is replaced by sorted ones.
+#[test]
+fn keys_descend_past_a_converted_leaf() {
+    let index = BlinkHash::with_options(options());
+    let keys = if cfg!(miri) { 40 } else { 400 };
+    for round in (0..4).rev() {
+        let keys = round * keys..(round + 1) * keys;
+        keys.rev().for_each(|key| index.insert(key, key));
+        (0..4).for_each(|_| assert!(index.range(..).map(|(key, _)| key).is_sorted()));
+    }
+    assert!(leaves(&index).1 > 0, "{:?}", leaves(&index));
+    assert!(index.range(..).map(|(key, _)| key).eq(0..4 * keys));
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
 #[test]
 fn leaves_stay_hashed_until_they_are_scanned() {
     let index = ascending();

@@ -78,7 +78,9 @@ impl<K: Key> BlinkHash<K> {
         let guard = &epoch::pin();
         let mut backoff = Backoff::default();
         loop {
-            let found = self.rightmost_for(&key, guard);
+            let found = self
+                .rightmost_for(&key, guard)
+                .or_else(|| self.trunk.leftmost_for(&key, guard));
             let Some(found) = found.or_else(|| self.trunk.find_leaf(&Aim::At(key), guard)) else {
                 continue;
             };
@@ -111,7 +113,8 @@ impl<K: Key> BlinkHash<K> {
         let guard = &epoch::pin();
         let mut backoff = Backoff::default();
         loop {
-            let Some(found) = self.trunk.find_leaf(&Aim::At(key), guard) else {
+            let found = self.rightmost_for(&key, guard);
+            let Some(found) = found.or_else(|| self.trunk.find_leaf(&Aim::At(key), guard)) else {
                 continue;
             };
             if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {

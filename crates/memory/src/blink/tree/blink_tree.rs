@@ -14,7 +14,7 @@ use crate::map::shared_map::shared_map;
 ///
 /// Every operation takes `&self`. Lookups and scans write no shared memory; inserts and removals
 /// latch one leaf, and occasionally a node above it. Lookups, inserts and removals take O(log n), a
-/// range O(log n) to begin with and O(1) for each entry; an ascending insert takes O(1).
+/// range O(log n) to begin with and O(1) for each entry; an insert at either end takes O(1).
 ///
 /// A panic in one thread cannot corrupt the tree; memory of merged nodes is reclaimed by epochs.
 ///
@@ -52,6 +52,7 @@ impl<K: Key> BlinkTree<K> {
         loop {
             let found = self
                 .rightmost_for(&key, guard)
+                .or_else(|| self.leftmost_for(&key, guard))
                 .or_else(|| self.leaf_of(key, guard));
             if let Some((found, leaf)) = found
                 && self.trunk.insert_sorted(&found, leaf, key, value, guard)
@@ -67,7 +68,10 @@ impl<K: Key> BlinkTree<K> {
         let key = key.to_words();
         let guard = &epoch::pin();
         loop {
-            let Some((found, leaf)) = self.leaf_of(key, guard) else {
+            let found = self
+                .rightmost_for(&key, guard)
+                .or_else(|| self.leaf_of(key, guard));
+            let Some((found, leaf)) = found else {
                 continue;
             };
             if let Some(value) = get_sorted(&found, leaf, &key) {
@@ -140,6 +144,13 @@ impl<K: Key> BlinkTree<K> {
         guard: &'g Guard,
     ) -> Option<LeafFound<'g, K::Words>> {
         let found = self.trunk.find_leaf_to_scan(aim, guard)?;
+        let leaf = found.node.downcast()?;
+        Some((found, leaf))
+    }
+
+    /// Returns the left-most leaf, if the key belongs there and it is not the only one.
+    fn leftmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<LeafFound<'g, K::Words>> {
+        let found = self.trunk.leftmost_for(key, guard)?;
         let leaf = found.node.downcast()?;
         Some((found, leaf))
     }

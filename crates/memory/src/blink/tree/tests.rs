@@ -43,6 +43,15 @@ fn ascending_keys_fill_leaves() {
     assert_eq!(leaves as u64, LEAVES, "leaves of 8 entries");
 }
 
+#[test]
+fn descending_keys_fill_leaves() {
+    let tree = BlinkTree::<u64>::new();
+    const LEAVES: u64 = if cfg!(miri) { 30 } else { 1_000 };
+    (0..7 * LEAVES).rev().for_each(|key| tree.insert(key, key));
+    let leaves = tree.trunk.check(&crossbeam_epoch::pin()).expect("sound").len();
+    assert!(leaves as u64 <= LEAVES + 2, "{leaves} leaves of 8 entries");
+}
+
 /// A few leaves that fill, split, empty and merge concurrently.
 #[test]
 fn crowded_merges_lose_nothing() {
@@ -96,7 +105,7 @@ fn a_split_half_done_survives_an_attempt_to_merge() {
     let everything: Vec<u64> = tree.range(..).map(|(key, _)| key).collect();
     let [last] = full_leaf.key(full_leaf.len() - 1);
     let latched = full_leaf.header().latch.try_latch_now().expect("free");
-    let (fence, right) = full_leaf.split(LEAF_CAP, [last + 1], last + 1, latched.writer(), guard);
+    let (fence, right) = full_leaf.split(false, LEAF_CAP, [last + 1], last + 1, latched.writer(), guard);
     drop(latched);
 
     let removed: Vec<u64> = (0..full_leaf.len())

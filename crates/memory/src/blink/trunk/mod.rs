@@ -14,7 +14,9 @@
 //! 4. Nodes of a level are linked from the left-most to the right-most; the root is the left-most
 //!    of its level, and the tree never loses a level.
 //! 5. `rightmost` is the right-most leaf. Only the holder of that leaf's latch changes it, before
-//!    the leaf retires.
+//!    the leaf retires. `leftmost` is the left-most leaf. It splits and merges to the right, so it
+//!    changes only when it is replaced, under its latch and before it retires. Either may be
+//!    outdated: a thread that begins there checks that the leaf covers its key.
 
 #![expect(unsafe_code, reason = "frees the nodes of a tree that is going away")]
 
@@ -53,6 +55,7 @@ pub(crate) struct FoundNode<'g, W: Words> {
 pub(crate) struct Trunk<W: Words> {
     root: AtomicPtr<Header<W>>,
     rightmost: AtomicPtr<Header<W>>,
+    leftmost: AtomicPtr<Header<W>>,
     /// Held while a level is added.
     growing: Mutex<()>,
 }
@@ -63,6 +66,7 @@ impl<W: Words> Trunk<W> {
         Self {
             root: AtomicPtr::new(leaf.as_raw()),
             rightmost: AtomicPtr::new(leaf.as_raw()),
+            leftmost: AtomicPtr::new(leaf.as_raw()),
             growing: Mutex::new(()),
         }
     }
@@ -74,6 +78,24 @@ impl<W: Words> Trunk<W> {
     /// Returns the right-most leaf.
     pub(crate) fn rightmost<'g>(&self, _guard: &'g Guard) -> Option<NodePtr<'g, W>> {
         NodePtr::from_raw(self.rightmost.load(Ordering::Acquire))
+    }
+
+    /// Returns the left-most leaf, if it covers the key and has a right sibling.
+    #[inline]
+    pub(crate) fn leftmost_for<'g>(&self, key: &W, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
+        let node = NodePtr::from_raw(self.leftmost.load(Ordering::Acquire))?;
+        let version = node.latch.optimistic()?;
+        let (high, _) = node.right(guard)?;
+        (*key < high).then_some(FoundNode {
+            node,
+            version,
+            low: None,
+        })
+    }
+
+    /// Sets the left-most leaf; the writer is that of the leaf that was left-most (rule 5).
+    fn set_leftmost(&self, leaf: NodePtr<'_, W>, _writer: Writer<'_>) {
+        self.leftmost.store(leaf.as_raw(), Ordering::Release);
     }
 
     /// Sets the right-most leaf; the writer is that of the leaf that was right-most (rule 5).

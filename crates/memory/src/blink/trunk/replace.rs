@@ -70,6 +70,9 @@ impl<W: Words> Trunk<W> {
             left.set_right(Some((*low, chain.first)), latched.writer());
         }
         parent.replace_child(place, chain.first, above_latched.writer());
+        if low.is_none() {
+            self.set_leftmost(chain.first, leaf_latched.writer());
+        }
         leaf.retire(leaf_latched, guard);
         true
     }

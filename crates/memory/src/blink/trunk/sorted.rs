@@ -127,7 +127,9 @@ impl<W: Words> Trunk<W> {
             leaf.insert(place, key, value, latched.writer());
         } else {
             let was_rightmost = leaf.header().is_rightmost();
-            let (fence, right) = leaf.split(place, key, value, latched.writer(), guard);
+            // Of the right-most leaf the low fence may be unknown.
+            let is_leftmost = found.low.is_none() && !was_rightmost;
+            let (fence, right) = leaf.split(is_leftmost, place, key, value, latched.writer(), guard);
             if was_rightmost {
                 self.set_rightmost(right, latched.writer());
             }

@@ -94,14 +94,20 @@ impl<L: Layer> LayeredTree<L> {
         if leaf.len() < self.options.leaf_entries {
             return leaf.insert(rank, key, value);
         }
-        let kept = (leaf.len() * self.options.split_percent / 100).max(1);
         let mut right = self.spare.leaf();
-        right.extend(&leaf.keys()[kept..], &leaf.values()[kept..]);
-        leaf.truncate(kept);
-        if rank < kept {
-            leaf.insert(rank, key, value);
+        if (at, place, rank) == (0, 0, 0) {
+            // Descending keys will not return to it.
+            std::mem::swap(leaf, &mut right);
+            leaf.insert(0, key, value);
         } else {
-            right.insert(rank - kept, key, value);
+            let kept = (leaf.len() * self.options.split_percent / 100).max(1);
+            right.extend(&leaf.keys()[kept..], &leaf.values()[kept..]);
+            leaf.truncate(kept);
+            if rank < kept {
+                leaf.insert(rank, key, value);
+            } else {
+                right.insert(rank - kept, key, value);
+            }
         }
         if branch.leaves().len() == self.options.branch_leaves {
             self.split_branch(at);

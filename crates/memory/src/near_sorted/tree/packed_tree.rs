@@ -154,3 +154,18 @@ impl Default for PackedTree {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descending_keys_fill_leaves() {
+        const KEYS: u64 = if cfg!(miri) { 3_000 } else { 100_000 };
+        let mut tree = PackedTree::new();
+        (0..KEYS).rev().for_each(|key| tree.insert(key, !key));
+        assert!(tree.fill() > 0.9, "{}", tree.fill());
+        assert_eq!(tree.check_structure(), Ok(()));
+        assert!(tree.range(..).eq((0..KEYS).map(|key| (key, !key))));
+    }
+}

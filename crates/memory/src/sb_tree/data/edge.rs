@@ -39,6 +39,15 @@ impl<W: Words> Edge<W> {
         }
     }
 
+    /// Returns whether the edge lies below `key`; perhaps `false` while it is being raised.
+    #[inline]
+    pub(crate) fn is_below(&self, key: &W) -> bool {
+        self.latch.optimistic_now().is_some_and(|version| {
+            let is_below = W::load(&self.key, 0) < *key;
+            is_below && self.latch.validate(version)
+        })
+    }
+
     /// Raises the edge; only the role's holder calls it.
     pub(crate) fn raise(&self, key: W) {
         let latched = self.latch.latch();

@@ -28,9 +28,15 @@
 //!    open, the entries of that count are included when it is closed. While it is being closed they
 //!    wait. A release fence precedes the stores of an entry: a thread that sees any of them sees,
 //!    after an acquire fence, the new generation.
+//! 5. When the first key of a generation is less than the one before, the owner chains all entries
+//!    by hash ([`chains`](super::chains)), notes the generation, and counts the entry: a reader
+//!    that has loaded a count with the entry sees both. From then on it chains each entry before it
+//!    counts it. A generation is noted once, so what is noted for a later one is built by stores
+//!    that rule 4 covers, and chains that an append of an earlier generation builds are not used.
 
 use std::ops::Range;
 
+use super::chains::Chains;
 use super::writer_number::place_of;
 use crate::search::columns::Words;
 use crate::search::prefetch::{prefetch_some, prefetch_to_write};
@@ -80,6 +86,8 @@ pub(crate) struct Log<W: Words> {
     keys: W::KeyColumns<LOG_CAP>,
     values: [AtomicU64; LOG_CAP],
     stamps: [AtomicU64; LOG_CAP],
+    /// Finds keys in the generation of [`Count::disordered_in`].
+    chains: Chains<LOG_CAP>,
 }
 
 /// The owner's count, in a cache line that only the owner writes.
@@ -88,8 +96,8 @@ pub(crate) struct Log<W: Words> {
 struct Count {
     /// The generation in which the owner appended last, and the number of entries.
     word: AtomicU64,
-    /// Nonzero if keys do not ascend; equal ones may follow each other.
-    is_disordered: AtomicU32,
+    /// The last generation in which keys did not ascend; equal ones may follow each other.
+    disordered_in: AtomicU64,
 }
 
 /// Outcome of an append.
@@ -145,11 +153,12 @@ impl<W: Words> Log<W> {
             closed_with: AtomicU64::new(0),
             count: Count {
                 word: AtomicU64::new(0),
-                is_disordered: AtomicU32::new(0),
+                disordered_in: AtomicU64::new(0),
             },
             keys: W::new_columns(),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
             stamps: std::array::from_fn(|_| AtomicU64::new(0)),
+            chains: Chains::new(),
         })
     }
 
@@ -172,7 +181,6 @@ impl<W: Words> Log<W> {
         }
         let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
         self.capacity.store(capacity, Ordering::Relaxed);
-        self.count.is_disordered.store(0, Ordering::Relaxed);
         let generation = generation << GENERATION_SHIFT;
         if !entries.is_empty() {
             let filled = generation | entries.len() as u64;
@@ -286,9 +294,6 @@ impl<W: Words> Log<W> {
             return Append::Refused;
         }
         fence(Ordering::Release);
-        if len > 0 && key < W::load(&self.keys, len - 1) {
-            self.count.is_disordered.store(1, Ordering::Relaxed);
-        }
         key.store(&self.keys, len);
         self.values[len].store(value, Ordering::Relaxed);
         if state & STAMPED != 0 {
@@ -296,6 +301,11 @@ impl<W: Words> Log<W> {
                 self.prefetch_to_append(len);
             }
             self.stamps[len].store(stamp(), Ordering::Relaxed);
+        }
+        if self.count.disordered_in.load(Ordering::Relaxed) == state >> GENERATION_SHIFT {
+            self.chains.add(key.quick_hash(), len);
+        } else if len > 0 && key < W::load(&self.keys, len - 1) {
+            self.begin_chains(len + 1, state >> GENERATION_SHIFT);
         }
         interleave();
         let count = state & GENERATION_MASK | (len + 1) as u64;
@@ -306,6 +316,17 @@ impl<W: Words> Log<W> {
         } else {
             Append::Refused
         }
+    }
+
+    /// Chains the first `len` entries: their keys, which ascended up to the last, no longer do. Only
+    /// the owner calls it (rule 5).
+    #[cold]
+    fn begin_chains(&self, len: usize, generation: u64) {
+        self.chains.clear();
+        for place in 0..len {
+            self.chains.add(self.key(place).quick_hash(), place);
+        }
+        self.count.disordered_in.store(generation, Ordering::Release);
     }
 
     /// Acknowledges, with the final count, that the log is being closed.
@@ -331,10 +352,10 @@ impl<W: Words> Log<W> {
         number < Self::len_in(self.closed_with.load(Ordering::Acquire), state)
     }
 
-    /// Returns whether counted keys may not ascend.
+    /// Returns whether the counted keys may not ascend.
     #[inline]
-    pub(crate) fn is_disordered(&self) -> bool {
-        self.count.is_disordered.load(Ordering::Relaxed) != 0
+    pub(crate) fn is_disordered(&self, counted: Counted) -> bool {
+        self.count.disordered_in.load(Ordering::Acquire) == counted.generation()
     }
 
     #[inline]
@@ -391,8 +412,14 @@ impl<W: Words> Log<W> {
     /// Returns the position of the last counted entry of a key.
     pub(crate) fn find(&self, key: &W, counted: Counted) -> Option<usize> {
         let len = counted.len();
-        if self.is_disordered() {
-            return (0..len).rev().find(|&index| self.key(index) == *key);
+        if self.is_disordered(counted) {
+            let is_sought = |place| self.key(place) == *key;
+            return self.chains.find(key.quick_hash(), len, is_sought);
+        }
+        // Most absent keys that a log is asked for lie above all others.
+        let last = len.checked_sub(1).filter(|&last| *key <= self.key(last))?;
+        if self.key(last) == *key {
+            return Some(last);
         }
         let last = self.upper_bound(key, len).checked_sub(1)?;
         (self.key(last) == *key).then_some(last)
@@ -432,8 +459,8 @@ impl<W: Words> Log<W> {
     }
 
     /// Returns the greatest of the first `len` keys.
-    pub(crate) fn greatest(&self, len: usize) -> Option<W> {
-        if self.is_disordered() {
+    pub(crate) fn greatest(&self, len: usize, is_disordered: bool) -> Option<W> {
+        if is_disordered {
             return (0..len).map(|index| self.key(index)).max();
         }
         Some(self.key(len.checked_sub(1)?))

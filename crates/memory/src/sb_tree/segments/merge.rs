@@ -50,10 +50,13 @@ impl Closed {
         if others.iter().any(|log| !log.is_left()) {
             asymmetric_fence::heavy();
         }
-        let closed = segment.logs().map(|(writer, log)| Self {
-            writer,
-            counted: log.end_close(),
-            is_disordered: log.is_disordered(),
+        let closed = segment.logs().map(|(writer, log)| {
+            let counted = log.end_close();
+            Self {
+                writer,
+                counted,
+                is_disordered: log.is_disordered(counted),
+            }
         });
         closed.collect()
     }
@@ -61,7 +64,7 @@ impl Closed {
     /// Returns the greatest key except the last `spared` entries'; `None` if there are no more.
     pub(crate) fn greatest<W: Words>(&self, segment: &Segment<W>, spared: usize) -> Option<W> {
         let log = segment.log(self.writer)?;
-        log.greatest(self.counted.len().saturating_sub(spared))
+        log.greatest(self.counted.len().saturating_sub(spared), self.is_disordered)
     }
 }
 
@@ -143,7 +146,7 @@ impl<W: Words> Merge<W> {
         let run_of = |(writer, log): (usize, &Log<W>)| {
             let counted = log.counted();
             let len = counted.len();
-            let (sorted, next, end) = if log.is_disordered() {
+            let (sorted, next, end) = if log.is_disordered(counted) {
                 let keys = (0..len).map(|place| (log.key(place), place));
                 let within: Vec<_> = keys.filter(|(key, _)| start <= *key && *key <= end).collect();
                 let mut sorted = Sorting::new(within.len());

@@ -1,5 +1,6 @@
 //! The logs of new keys: one for each thread, sealed together, and converted to blocks.
 
+pub(crate) mod chains;
 pub(crate) mod convert;
 pub(crate) mod log;
 pub(crate) mod merge;

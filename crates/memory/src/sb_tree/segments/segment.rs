@@ -112,8 +112,9 @@ impl<W: Words> Segment<W> {
 
     /// The places of a log's entries with keys above `floor`.
     fn places_above(log: &Log<W>, floor: W) -> impl Iterator<Item = usize> {
-        let len = log.counted().len();
-        let first = if log.is_disordered() {
+        let counted = log.counted();
+        let len = counted.len();
+        let first = if log.is_disordered(counted) {
             0
         } else {
             log.upper_bound(&floor, len)
@@ -131,8 +132,9 @@ impl<W: Words> Segment<W> {
     /// The greatest key of an entry that is not above `key`.
     pub(crate) fn greatest_up_to(&self, key: &W) -> Option<W> {
         let of_log = |log: &Log<W>| {
-            let len = log.counted().len();
-            if log.is_disordered() {
+            let counted = log.counted();
+            let len = counted.len();
+            if log.is_disordered(counted) {
                 let keys = (0..len).map(|index| log.key(index));
                 return keys.filter(|found| found <= key).max();
             }

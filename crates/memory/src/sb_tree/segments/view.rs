@@ -73,7 +73,7 @@ impl<'s, W: Words> View<'s, W> {
             let counted = log.counted();
             let entry = |index| log.entry(index, counted, writer);
             let len = counted.len();
-            if log.is_disordered() {
+            if log.is_disordered(counted) {
                 entries.extend(
                     (0..len)
                         .map(entry)
