@@ -71,7 +71,7 @@ impl Origin {
     }
 }
 
-/// Writes results to a file.
+/// Writes results to a file, but for figures of nothing, such as the mean of no walks.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn write_results(path: &Path, origin: &Origin, records: &[Record]) -> io::Re
     let mut file = BufWriter::new(File::create(path)?);
     serde_json::to_writer(&mut file, origin)?;
     writeln!(file)?;
-    for record in records {
+    for record in records.iter().filter(|record| record.median.is_finite()) {
         serde_json::to_writer(&mut file, record)?;
         writeln!(file)?;
     }
