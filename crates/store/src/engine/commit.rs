@@ -1,10 +1,12 @@
 //! Commits: rows and deletions on their way into the log and the active generation.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::MutableBuffer;
 use parking_lot::MutexGuard;
 
 use super::flush::flush_generation;
@@ -12,8 +14,8 @@ use super::state::{CommitState, Engine};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes,
-    to_stored,
+    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, are_few, check_columns,
+    check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -68,8 +70,24 @@ const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
 
+thread_local! {
+    /// Memory of the thread's last record: what was never touched costs more than copying into it.
+    static RECORD_MEMORY: Cell<Option<MutableBuffer>> = const { Cell::new(None) };
+}
+
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
+
+/// Keeps the memory of a record for the next one, unless rows use it or it is long.
+fn keep_memory(rows: EncodedRows) {
+    if let Some(memory) = rows
+        .into_memory()
+        .filter(|memory| memory.capacity() <= RECORD_BYTES_KEPT)
+    {
+        // A thread that is ending keeps nothing.
+        let _ = RECORD_MEMORY.try_with(|kept| kept.set(Some(memory)));
+    }
+}
 
 pub(super) fn no_such_table() -> Error {
     Error::NoSuchTable {
@@ -119,28 +137,38 @@ impl Engine {
         if batch.num_rows() == 0 {
             return Ok(Begun::done(appended));
         }
-        if SortedRows::bytes_of(&table.entry.schema, batch) > self.options.head_bytes {
+        let bytes = SortedRows::bytes_of(&table.entry.schema, batch);
+        if bytes > self.options.head_bytes {
             appended.first_sequence = self.append_long(table, batch)?;
             return Ok(Begun::done(appended));
         }
         let rows = self.encode(table, batch)?;
-        let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
-        let sorted = SortedBatch::new(&table.entry.schema, columns)?;
-        self.make_room(sorted.bytes())?;
-        let (mut commit, view) = self.begin_commit(table.entry.id)?;
-        let first = commit.next_sequence;
+        let sorted = if are_few(&rows) {
+            None
+        } else {
+            let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
+            Some(SortedBatch::new(&table.entry.schema, columns)?)
+        };
+        self.make_room(bytes)?;
+        let mut commit = self.commit.lock();
+        let (next_sequence, view) = self.begin_commit(&mut commit, [table.entry.id])?;
+        let first = *next_sequence;
         let head = Record::append_head(table.entry.id, first);
         let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
-        self.keep_memory(rows);
-        commit.next_sequence += sorted.len() as u64;
-        let head = view.active().append(table.entry.id, sorted.numbered(first));
-        let logged = Some(Logged {
-            position,
-            end: commit.next_sequence,
-        });
+        *next_sequence += batch.num_rows() as u64;
+        let end = *next_sequence;
+        let active = view.active();
+        let to_merge = match sorted {
+            Some(sorted) => Some(active.append(table.entry.id, sorted.numbered(first))),
+            None => active.append_few(&table.entry, &rows, (first, bytes)),
+        };
         drop(commit);
-        head.merge_small();
+        keep_memory(rows);
+        if let Some(head) = to_merge {
+            head.merge_small();
+        }
         appended.first_sequence = first;
+        let logged = Some(Logged { position, end });
         Ok(Begun { appended, logged })
     }
 
@@ -155,18 +183,9 @@ impl Engine {
                 limit_bytes: BODY_BYTES_MAX,
             });
         }
-        let memory = std::mem::take(&mut *self.record_memory.lock());
+        let memory = RECORD_MEMORY.try_with(Cell::take).ok().flatten();
+        let memory = memory.unwrap_or_else(|| MutableBuffer::new(0));
         Ok(EncodedRows::encode(&table.entry.schema, batch, memory))
-    }
-
-    /// Keeps the memory of a record for the next one, unless rows use it or it is long.
-    fn keep_memory(&self, rows: EncodedRows) {
-        if let Some(memory) = rows
-            .into_memory()
-            .filter(|memory| memory.capacity() <= RECORD_BYTES_KEPT)
-        {
-            *self.record_memory.lock() = memory;
-        }
     }
 
     /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it
@@ -231,11 +250,12 @@ impl Engine {
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
-            let (mut commit, view) = self.begin_commit(table.entry.id)?;
+            let mut commit = self.commit.lock();
+            let (next_sequence, view) = self.begin_commit(&mut commit, [id])?;
             if !target.still_holds(&direct, &latest())? {
                 return Ok(None);
             }
-            let first = commit.next_sequence;
+            let first = *next_sequence;
             let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
             let head = match unsynced {
                 Some(_) => Record::blocks_head(id, first, direct.blocks()),
@@ -243,12 +263,12 @@ impl Engine {
             };
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
             let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
-            self.keep_memory(logged);
+            keep_memory(logged);
             let active = view.active();
             let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
             active.count_blocks(in_memory_bytes);
             // In the log each row has a number; there are fewer blocks.
-            commit.next_sequence = if in_memory { first + rows } else { next };
+            *next_sequence = if in_memory { first + rows } else { next };
             Ok(Some((commit, position, first)))
         });
         match committed {
@@ -277,10 +297,11 @@ impl Engine {
                 Err(Error::NoSpace { .. }) => {}
                 done => done?,
             }
-            let (mut commit, view) = self.begin_commit(table)?;
-            let deletion = deletion_at(commit.next_sequence);
+            let mut commit = self.commit.lock();
+            let (next_sequence, view) = self.begin_commit(&mut commit, [table])?;
+            let deletion = deletion_at(*next_sequence);
             let position = self.log.append(&Record::delete_body(table, &deletion))?;
-            commit.next_sequence += 1;
+            *next_sequence += 1;
             view.active().delete(table, deletion);
             self.end_commit(commit, position)?;
             self.counters.committed(0);
@@ -296,16 +317,26 @@ impl Engine {
         self.commit.lock().next_sequence
     }
 
-    /// Takes the commit lock, and the view whose active generation stays the active one while it is
-    /// held.
-    fn begin_commit(&self, table: TableId) -> Result<(MutexGuard<'_, CommitState>, Arc<View>)> {
-        let commit = self.commit.lock();
-        self.check_writable()?;
-        let view = self.view();
-        if view.catalogue.get(table).is_none() {
+    /// The next sequence number, and the view whose active generation stays the active one while the
+    /// commit lock is held.
+    ///
+    /// # Errors
+    ///
+    /// The store takes no more writes; one of the tables was dropped.
+    pub(super) fn begin_commit<'c>(
+        &self,
+        commit: &'c mut CommitState,
+        tables: impl IntoIterator<Item = TableId>,
+    ) -> Result<(&'c mut u64, &'c View)> {
+        self.check_sound()?;
+        let Some(view) = &commit.view else {
+            let path = self.dir.clone();
+            return Err(Error::OpenForReading { path });
+        };
+        if tables.into_iter().any(|id| view.catalogue.get(id).is_none()) {
             return Err(no_such_table());
         }
-        Ok((commit, view))
+        Ok((&mut commit.next_sequence, view))
     }
 
     /// Waits until a commit is as durable as the store's durability says, then makes it visible.
@@ -344,7 +375,7 @@ impl Engine {
     /// rows is full. So many bytes are about to be committed.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = {
-            let view = self.view();
+            let view = self.view.read();
             let active = view.active();
             (active.bytes(), active.block_bytes(), active.deletions())
         };

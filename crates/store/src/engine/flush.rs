@@ -160,7 +160,7 @@ impl Engine {
         } else {
             view.active().clone()
         };
-        self.publish(view.sealed_before(sealed, Arc::new(next)));
+        self.publish(commit, view.sealed_before(sealed, Arc::new(next)));
         Ok(first)
     }
 
@@ -210,13 +210,14 @@ impl Engine {
         drop(checkpoint);
         let number = version.number();
         self.blocks.before_publishing(number);
-        self.publish(View::new(
+        let flushed = View::new(
             version,
             Arc::new(catalogue),
             self.blocks.clone(),
             view.memory.clone(),
             active.clone(),
-        ));
+        );
+        self.publish(self.commit.lock(), flushed);
         self.blocks.after_publishing(number);
         drop(view);
         self.check_place()?;

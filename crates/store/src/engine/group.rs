@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use super::commit::{Appended, Begun, Logged, no_such_table};
+use super::commit::{Appended, Begun, Logged};
 use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::rows::{Deletion, EncodedRows, SortedBatch, check_columns, to_stored};
@@ -110,15 +110,9 @@ impl Engine {
         }
         self.with_space(|| self.make_room(bytes))?;
         let mut commit = self.commit.lock();
-        self.check_writable()?;
-        let view = self.view();
-        if changes
-            .iter()
-            .any(|change| view.catalogue.get(change.table().entry.id).is_none())
-        {
-            return Err(no_such_table());
-        }
-        let first = commit.next_sequence;
+        let tables = changes.iter().map(|change| change.table().entry.id);
+        let (next_sequence, view) = self.begin_commit(&mut commit, tables)?;
+        let first = *next_sequence;
         let mut next = first;
         let mut heads = Vec::with_capacity(changes.len());
         let mut deletions = Vec::new();
@@ -147,7 +141,7 @@ impl Engine {
             .map(|(head, change)| [&head[..], change.rows()])
             .collect();
         let position = self.log.append_group(&bodies)?;
-        commit.next_sequence = next;
+        *next_sequence = next;
         let active = view.active();
         let (mut sequence, mut deletions) = (first, deletions.into_iter());
         let mut grown = Vec::new();

@@ -1,8 +1,8 @@
 //! Opening a store, and what is left of it when it is closed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -98,6 +98,7 @@ impl Engine {
             BatchMemory::default(),
             active,
         );
+        let view = Arc::new(view);
         Ok(Self {
             log_opened: log.end(),
             counters: Counters::default(),
@@ -108,12 +109,14 @@ impl Engine {
             log,
             pages,
             blocks,
-            view: RwLock::new(Arc::new(view)),
+            commit: Mutex::new(CommitState {
+                next_sequence,
+                view: Some(view.clone()),
+            }),
+            view: RwLock::new(view),
             visible: AtomicU64::new(next_sequence),
-            commit: Mutex::new(CommitState { next_sequence }),
             flush: Mutex::new(()),
-            record_memory: Mutex::default(),
-            failed: Mutex::new(None),
+            failed: OnceLock::new(),
             is_full,
             reserve,
             wake: Wake::new(),

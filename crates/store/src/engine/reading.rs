@@ -23,8 +23,8 @@
 //!    of the log with the blocks that it names, are synced before they are published.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -102,10 +102,12 @@ impl Engine {
             blocks,
             view: RwLock::new(Arc::new(view)),
             visible: AtomicU64::new(next_sequence),
-            commit: Mutex::new(CommitState { next_sequence }),
+            commit: Mutex::new(CommitState {
+                next_sequence,
+                view: None,
+            }),
             flush: Mutex::new(()),
-            record_memory: Mutex::default(),
-            failed: Mutex::new(None),
+            failed: OnceLock::new(),
             is_full: false,
             wake: Wake::new(),
             pace: Pace::default(),

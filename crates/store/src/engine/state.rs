@@ -1,11 +1,10 @@
 //! The open store: what its threads share, and when it takes no more writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use arrow_buffer::MutableBuffer;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::counters::Counters;
 use super::following::Reading;
@@ -35,9 +34,8 @@ pub(crate) struct Engine {
     pub(super) visible: AtomicU64,
     pub(super) commit: Mutex<CommitState>,
     pub(super) flush: Mutex<()>,
-    /// Memory of the last long record: what was never touched costs more than copying into it.
-    pub(super) record_memory: Mutex<MutableBuffer>,
-    pub(super) failed: Mutex<Option<Arc<str>>>,
+    /// Why the store takes no more writes.
+    pub(super) failed: OnceLock<Arc<str>>,
     /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be
     /// read.
     pub(super) is_full: bool,
@@ -58,6 +56,8 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(super) struct CommitState {
     pub(super) next_sequence: u64,
+    /// The published view; none if the store is open for reading.
+    pub(super) view: Option<Arc<View>>,
 }
 
 impl Engine {
@@ -132,8 +132,14 @@ impl Engine {
         }
     }
 
-    pub(super) fn publish(&self, view: View) {
-        *self.view.write() = Arc::new(view);
+    /// Publishes a view, and gives up the commit lock.
+    pub(super) fn publish(&self, mut commit: MutexGuard<'_, CommitState>, view: View) {
+        let view = Arc::new(view);
+        let earlier = commit.view.replace(view.clone());
+        let published = std::mem::replace(&mut *self.view.write(), view);
+        // What only they have is freed without a lock.
+        drop(commit);
+        drop((earlier, published));
     }
 
     /// Whether the store is open for reading alone.
@@ -182,7 +188,12 @@ impl Engine {
             let action = "recover the log into pages, and so to write to,";
             return Err(Error::NoSpace { path, action });
         }
-        match &*self.failed.lock() {
+        self.check_sound()
+    }
+
+    /// Fails if an earlier failure left unknown what reached the disk (rule 5).
+    pub(super) fn check_sound(&self) -> Result<()> {
+        match self.failed.get() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
             None => Ok(()),
         }
@@ -201,10 +212,8 @@ impl Engine {
 
     /// Remembers a failure after which nothing may be written (rule 5), and returns it.
     pub(super) fn fail(&self, error: Error) -> Error {
-        let mut failed = self.failed.lock();
-        if failed.is_none() {
+        if self.failed.set(error.to_string().into()).is_ok() {
             tracing::error!(%error, "the store takes no more writes");
-            *failed = Some(error.to_string().into());
         }
         error
     }

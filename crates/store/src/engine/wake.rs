@@ -1,5 +1,6 @@
 //! Wakes the background thread.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -12,6 +13,9 @@ const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Wake {
     state: Mutex<WakeState>,
     changed: Condvar,
+    started: Instant,
+    /// When the log was last synced, in milliseconds since the start.
+    synced_ms: AtomicU64,
 }
 
 /// A task of the thread.
@@ -26,7 +30,6 @@ pub(super) enum Woken {
 struct WakeState {
     flush: bool,
     stop: bool,
-    synced: Instant,
 }
 
 impl Wake {
@@ -34,11 +37,12 @@ impl Wake {
         let state = WakeState {
             flush: false,
             stop: false,
-            synced: Instant::now(),
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            started: Instant::now(),
+            synced_ms: AtomicU64::new(0),
         }
     }
 
@@ -52,11 +56,14 @@ impl Wake {
     }
 
     pub(super) fn sync_is_due(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.state.lock().synced) >= RELAXED_INTERVAL
+        let synced = Duration::from_millis(self.synced_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.started + synced) >= RELAXED_INTERVAL
     }
 
     pub(super) fn synced(&self, now: Instant) {
-        self.state.lock().synced = now;
+        let since_start = now.saturating_duration_since(self.started).as_millis();
+        let since_start = u64::try_from(since_start).unwrap_or(u64::MAX);
+        self.synced_ms.store(since_start, Ordering::Relaxed);
     }
 
     pub(super) fn stop(&self) {
