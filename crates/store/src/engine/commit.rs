@@ -359,6 +359,9 @@ impl Engine {
             Durability::Always => self.log.sync_to(position),
             Durability::Group { every } => self.log.sync_paced(position, every),
             Durability::Relaxed => self.log.write_to(position).and_then(|waiting| {
+                if waiting >= RELAXED_BYTES / 2 {
+                    self.wake.sync();
+                }
                 if waiting >= RELAXED_BYTES || self.wake.sync_is_due(Instant::now()) {
                     self.log.sync_to(position)?;
                     self.wake.synced(Instant::now());

@@ -29,6 +29,7 @@ pub(super) enum Woken {
 #[derive(Debug)]
 struct WakeState {
     flush: bool,
+    sync: bool,
     stop: bool,
 }
 
@@ -36,6 +37,7 @@ impl Wake {
     pub(super) fn new() -> Self {
         let state = WakeState {
             flush: false,
+            sync: false,
             stop: false,
         };
         Self {
@@ -53,6 +55,20 @@ impl Wake {
             state.flush = true;
             self.changed.notify_one();
         }
+    }
+
+    /// Asks for a sync of the log, unless one was asked for that is not [answered](Self::sync_answered).
+    pub(super) fn sync(&self) {
+        let mut state = self.state.lock();
+        if !state.sync {
+            state.sync = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// A sync that was asked for is done, or failed.
+    pub(super) fn sync_answered(&self) {
+        self.state.lock().sync = false;
     }
 
     pub(super) fn sync_is_due(&self, now: Instant) -> bool {
@@ -74,7 +90,7 @@ impl Wake {
     /// Waits for something to do; with a limit if the log is synced `in_turns`.
     pub(super) fn wait(&self, in_turns: bool) -> Woken {
         let mut state = self.state.lock();
-        if !state.flush && !state.stop {
+        if !state.flush && !state.sync && !state.stop {
             if in_turns {
                 self.changed.wait_for(&mut state, RELAXED_INTERVAL);
             } else {
