@@ -1,16 +1,15 @@
 //! Commits: rows and deletions on their way into the log and the active generation.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::MutableBuffer;
-use parking_lot::MutexGuard;
 
 use super::flush::flush_generation;
-use super::state::{CommitState, Engine};
+use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
@@ -117,7 +116,7 @@ impl Engine {
     fn try_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Begun> {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
-            first_sequence: self.visible.load(Ordering::Acquire),
+            first_sequence: self.order.visible(),
             ..Appended::default()
         };
         let stored = to_stored(batch)?;
@@ -150,24 +149,22 @@ impl Engine {
             Some(SortedBatch::new(&table.entry.schema, columns)?)
         };
         self.make_room(bytes)?;
-        let mut commit = self.commit.lock();
-        let (next_sequence, view) = self.begin_commit(&mut commit, [table.entry.id])?;
-        let first = *next_sequence;
-        let head = Record::append_head(table.entry.id, first);
-        let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
-        *next_sequence += batch.num_rows() as u64;
-        let end = *next_sequence;
-        let active = view.active();
-        let to_merge = match sorted {
-            Some(sorted) => Some(active.append(table.entry.id, sorted.numbered(first))),
-            None => active.append_few(&table.entry, &rows, (first, bytes)),
-        };
-        drop(commit);
+        let ((position, to_merge), numbers) = self.commit([table.entry.id], |first, view| {
+            let head = Record::append_head(table.entry.id, first);
+            let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
+            let active = view.active();
+            let to_merge = match sorted {
+                Some(sorted) => Some(active.append(table.entry.id, sorted.numbered(first))),
+                None => active.append_few(&table.entry, &rows, (first, bytes)),
+            };
+            Ok(((position, to_merge), first + batch.num_rows() as u64))
+        })?;
         keep_memory(rows);
         if let Some(head) = to_merge {
             head.merge_small();
         }
-        appended.first_sequence = first;
+        appended.first_sequence = numbers.start;
+        let end = numbers.end;
         let logged = Some(Logged { position, end });
         Ok(Begun { appended, logged })
     }
@@ -250,31 +247,31 @@ impl Engine {
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
-            let mut commit = self.commit.lock();
-            let (next_sequence, view) = self.begin_commit(&mut commit, [id])?;
-            if !target.still_holds(&direct, &latest())? {
-                return Ok(None);
-            }
-            let first = *next_sequence;
-            let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
-            let head = match unsynced {
-                Some(_) => Record::blocks_head(id, first, direct.blocks()),
-                None => Record::append_head(table.entry.id, first),
-            };
-            let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
-            let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
+            let (position, numbers) = self.commit([id], |first, view| {
+                if !target.still_holds(&direct, &latest())? {
+                    return Ok((None, first));
+                }
+                let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
+                let head = match unsynced {
+                    Some(_) => Record::blocks_head(id, first, direct.blocks()),
+                    None => Record::append_head(table.entry.id, first),
+                };
+                let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
+                let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
+                let active = view.active();
+                let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
+                active.count_blocks(in_memory_bytes);
+                // In the log each row has a number; there are fewer blocks.
+                Ok((Some(position), if in_memory { first + rows } else { next }))
+            })?;
             keep_memory(logged);
-            let active = view.active();
-            let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
-            active.count_blocks(in_memory_bytes);
-            // In the log each row has a number; there are fewer blocks.
-            *next_sequence = if in_memory { first + rows } else { next };
-            Ok(Some((commit, position, first)))
+            Ok(position.map(|position| (position, numbers)))
         });
         match committed {
-            Ok(Some((commit, position, first))) => {
-                self.end_commit(commit, position)?;
-                Ok(Some(first))
+            Ok(Some((position, numbers))) => {
+                let end = numbers.end;
+                self.make_durable(&Logged { position, end })?;
+                Ok(Some(numbers.start))
             }
             // Another commit was quicker; what is in the way is merged by the next flush.
             Ok(None) => target
@@ -297,13 +294,14 @@ impl Engine {
                 Err(Error::NoSpace { .. }) => {}
                 done => done?,
             }
-            let mut commit = self.commit.lock();
-            let (next_sequence, view) = self.begin_commit(&mut commit, [table])?;
-            let deletion = deletion_at(*next_sequence);
-            let position = self.log.append(&Record::delete_body(table, &deletion))?;
-            *next_sequence += 1;
-            view.active().delete(table, deletion);
-            self.end_commit(commit, position)?;
+            let (position, numbers) = self.commit([table], |first, view| {
+                let deletion = deletion_at(first);
+                let position = self.log.append(&Record::delete_body(table, &deletion))?;
+                view.active().delete(table, deletion);
+                Ok((position, first + 1))
+            })?;
+            let end = numbers.end;
+            self.make_durable(&Logged { position, end })?;
             self.counters.committed(0);
             Ok(())
         })
@@ -312,31 +310,35 @@ impl Engine {
     /// The sequence number the next row would get.
     pub(crate) fn next_sequence(&self) -> u64 {
         if self.is_to_read() {
-            return self.visible.load(Ordering::Acquire);
+            return self.order.visible();
         }
-        self.commit.lock().next_sequence
+        self.order.next_sequence()
     }
 
-    /// The next sequence number, and the view whose active generation stays the active one while the
-    /// commit lock is held.
+    /// Commits changes of some tables, as [`Order::commit`](super::order::Order::commit) has it:
+    /// `place` puts them into the log and the active generation of the view.
     ///
     /// # Errors
     ///
-    /// The store takes no more writes; one of the tables was dropped.
-    pub(super) fn begin_commit<'c>(
+    /// The store takes no more writes; one of the tables was dropped; those of `place`.
+    pub(super) fn commit<T>(
         &self,
-        commit: &'c mut CommitState,
         tables: impl IntoIterator<Item = TableId>,
-    ) -> Result<(&'c mut u64, &'c View)> {
-        self.check_sound()?;
-        let Some(view) = &commit.view else {
-            let path = self.dir.clone();
-            return Err(Error::OpenForReading { path });
-        };
-        if tables.into_iter().any(|id| view.catalogue.get(id).is_none()) {
-            return Err(no_such_table());
-        }
-        Ok((&mut commit.next_sequence, view))
+        place: impl FnOnce(u64, &View) -> Result<(T, u64)>,
+    ) -> Result<(T, Range<u64>)> {
+        self.order.commit(|first, view| {
+            self.check_sound()?;
+            let Some(view) = view else {
+                let path = self.dir.clone();
+                return Err(Error::OpenForReading { path });
+            };
+            if tables.into_iter().any(|id| view.catalogue.get(id).is_none()) {
+                return Err(Error::NoSuchTable {
+                    name: "this one, which was dropped".into(),
+                });
+            }
+            place(first, view)
+        })
     }
 
     /// Waits until a commit is as durable as the store's durability says, then makes it visible.
@@ -345,13 +347,6 @@ impl Engine {
             Some(logged) => self.make_durable(logged),
             None => Ok(()),
         }
-    }
-
-    /// Gives up the commit lock and finishes a commit.
-    pub(super) fn end_commit(&self, commit: MutexGuard<'_, CommitState>, position: u64) -> Result<()> {
-        let end = commit.next_sequence;
-        drop(commit);
-        self.make_durable(&Logged { position, end })
     }
 
     fn make_durable(&self, &Logged { position, end }: &Logged) -> Result<()> {
@@ -370,18 +365,17 @@ impl Engine {
             }),
         };
         durable.map_err(|error| self.fail(error))?;
-        self.visible.fetch_max(end, Ordering::AcqRel);
+        self.order.show(end);
         Ok(())
     }
 
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for
     /// rows is full. So many bytes are about to be committed.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
-        let (used, of_blocks, deletions) = {
-            let view = self.view.read();
+        let (used, of_blocks, deletions) = self.order.with_view(|view| {
             let active = view.active();
             (active.bytes(), active.block_bytes(), active.deletions())
-        };
+        });
         let limit = self.options.head_bytes;
         if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
             // Flushes of other threads make room too; look again once they are done.

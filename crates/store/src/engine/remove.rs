@@ -20,7 +20,7 @@ impl Engine {
             return Err(Error::OpenForReading { path });
         }
         let _flushing = self.flush.lock();
-        let _commit = self.commit.lock();
+        let _commit = self.order.hold();
         self.check_place()?;
         self.failed.get_or_init(|| "the store was removed".into());
         // Without its data file it is no store, whatever of the rest a failure leaves: it can be

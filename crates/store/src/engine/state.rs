@@ -1,14 +1,14 @@
 //! The open store: what its threads share, and when it takes no more writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::following::Reading;
 use super::lock::StoreLock;
+use super::order::Order;
 use super::pace::Pace;
 use super::process::Process;
 use super::reserve::Reserve;
@@ -30,9 +30,7 @@ pub(crate) struct Engine {
     pub(super) log: Log,
     pub(super) pages: WorkingPages,
     pub(super) blocks: Arc<BlockFiles>,
-    pub(super) view: RwLock<Arc<View>>,
-    pub(super) visible: AtomicU64,
-    pub(super) commit: Mutex<CommitState>,
+    pub(super) order: Order<View>,
     pub(super) flush: Mutex<()>,
     /// Why the store takes no more writes.
     pub(super) failed: OnceLock<Arc<str>>,
@@ -52,14 +50,6 @@ pub(crate) struct Engine {
     pub(super) reading: Option<Reading>,
 }
 
-/// The state that the commit lock guards.
-#[derive(Debug)]
-pub(super) struct CommitState {
-    pub(super) next_sequence: u64,
-    /// The published view; none if the store is open for reading.
-    pub(super) view: Option<Arc<View>>,
-}
-
 impl Engine {
     pub(crate) fn options(&self) -> &Options {
         &self.options
@@ -73,14 +63,13 @@ impl Engine {
         &self.dir
     }
 
-    /// The present view, and the first sequence number that is not visible in it (rule 4).
+    /// The present view, and the first sequence number that is not visible in it.
     pub(crate) fn snapshot(&self) -> (Arc<View>, u64) {
-        let view = self.view.read();
-        (view.clone(), self.visible.load(Ordering::Acquire))
+        self.order.snapshot()
     }
 
     pub(crate) fn view(&self) -> Arc<View> {
-        self.view.read().clone()
+        self.order.view()
     }
 
     /// Bytes of a page.
@@ -132,16 +121,6 @@ impl Engine {
         }
     }
 
-    /// Publishes a view, and gives up the commit lock.
-    pub(super) fn publish(&self, mut commit: MutexGuard<'_, CommitState>, view: View) {
-        let view = Arc::new(view);
-        let earlier = commit.view.replace(view.clone());
-        let published = std::mem::replace(&mut *self.view.write(), view);
-        // What only they have is freed without a lock.
-        drop(commit);
-        drop((earlier, published));
-    }
-
     /// Whether the store is open for reading alone.
     pub(crate) fn is_to_read(&self) -> bool {
         self.reading.is_some()
@@ -191,7 +170,7 @@ impl Engine {
         self.check_sound()
     }
 
-    /// Fails if an earlier failure left unknown what reached the disk (rule 5).
+    /// Fails if an earlier failure left unknown what reached the disk (rule 3).
     pub(super) fn check_sound(&self) -> Result<()> {
         match self.failed.get() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
@@ -210,7 +189,7 @@ impl Engine {
         }
     }
 
-    /// Remembers a failure after which nothing may be written (rule 5), and returns it.
+    /// Remembers a failure after which nothing may be written (rule 3), and returns it.
     pub(super) fn fail(&self, error: Error) -> Error {
         if self.failed.set(error.to_string().into()).is_ok() {
             tracing::error!(%error, "the store takes no more writes");
