@@ -75,8 +75,8 @@ soak: ## Run the long tests, the benchmarks' among them: more operations, more p
 miri: ## Run the unsafe parts of the indexes and of the store's memory under Miri (needs a nightly toolchain with miri and rust-src)
 	./scripts/miri $(MIRI_TESTS)
 
-loom: ## Run the models of the in-memory indexes: all ways in which a few threads may take turns, within bounds
-	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir target/loom -p bedload-memory --lib loom_
+loom: ## Run the models of the in-memory indexes and of commits: all ways in which a few threads may take turns, within bounds
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir target/loom -p bedload-memory -p bedload --lib loom_
 
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer

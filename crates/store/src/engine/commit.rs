@@ -1,19 +1,20 @@
 //! Commits: rows and deletions on their way into the log and the active generation.
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use parking_lot::MutexGuard;
+use arrow_buffer::MutableBuffer;
 
 use super::flush::flush_generation;
-use super::state::{CommitState, Engine};
+use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes,
-    to_stored,
+    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, are_few, check_columns,
+    check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -68,8 +69,24 @@ const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
 
+thread_local! {
+    /// Memory of the thread's last record: what was never touched costs more than copying into it.
+    static RECORD_MEMORY: Cell<Option<MutableBuffer>> = const { Cell::new(None) };
+}
+
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
+
+/// Keeps the memory of a record for the next one, unless rows use it or it is long.
+fn keep_memory(rows: EncodedRows) {
+    if let Some(memory) = rows
+        .into_memory()
+        .filter(|memory| memory.capacity() <= RECORD_BYTES_KEPT)
+    {
+        // A thread that is ending keeps nothing.
+        let _ = RECORD_MEMORY.try_with(|kept| kept.set(Some(memory)));
+    }
+}
 
 pub(super) fn no_such_table() -> Error {
     Error::NoSuchTable {
@@ -99,7 +116,7 @@ impl Engine {
     fn try_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Begun> {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
-            first_sequence: self.visible.load(Ordering::Acquire),
+            first_sequence: self.order.visible(),
             ..Appended::default()
         };
         let stored = to_stored(batch)?;
@@ -119,28 +136,36 @@ impl Engine {
         if batch.num_rows() == 0 {
             return Ok(Begun::done(appended));
         }
-        if SortedRows::bytes_of(&table.entry.schema, batch) > self.options.head_bytes {
+        let bytes = SortedRows::bytes_of(&table.entry.schema, batch);
+        if bytes > self.options.head_bytes {
             appended.first_sequence = self.append_long(table, batch)?;
             return Ok(Begun::done(appended));
         }
         let rows = self.encode(table, batch)?;
-        let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
-        let sorted = SortedBatch::new(&table.entry.schema, columns)?;
-        self.make_room(sorted.bytes())?;
-        let (mut commit, view) = self.begin_commit(table.entry.id)?;
-        let first = commit.next_sequence;
-        let head = Record::append_head(table.entry.id, first);
-        let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
-        self.keep_memory(rows);
-        commit.next_sequence += sorted.len() as u64;
-        let head = view.active().append(table.entry.id, sorted.numbered(first));
-        let logged = Some(Logged {
-            position,
-            end: commit.next_sequence,
-        });
-        drop(commit);
-        head.merge_small();
-        appended.first_sequence = first;
+        let sorted = if are_few(&rows) {
+            None
+        } else {
+            let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
+            Some(SortedBatch::new(&table.entry.schema, columns)?)
+        };
+        self.make_room(bytes)?;
+        let ((position, to_merge), numbers) = self.commit([table.entry.id], |first, view| {
+            let head = Record::append_head(table.entry.id, first);
+            let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
+            let active = view.active();
+            let to_merge = match sorted {
+                Some(sorted) => Some(active.append(table.entry.id, sorted.numbered(first))),
+                None => active.append_few(&table.entry, &rows, (first, bytes)),
+            };
+            Ok(((position, to_merge), first + batch.num_rows() as u64))
+        })?;
+        keep_memory(rows);
+        if let Some(head) = to_merge {
+            head.merge_small();
+        }
+        appended.first_sequence = numbers.start;
+        let end = numbers.end;
+        let logged = Some(Logged { position, end });
         Ok(Begun { appended, logged })
     }
 
@@ -155,18 +180,9 @@ impl Engine {
                 limit_bytes: BODY_BYTES_MAX,
             });
         }
-        let memory = std::mem::take(&mut *self.record_memory.lock());
+        let memory = RECORD_MEMORY.try_with(Cell::take).ok().flatten();
+        let memory = memory.unwrap_or_else(|| MutableBuffer::new(0));
         Ok(EncodedRows::encode(&table.entry.schema, batch, memory))
-    }
-
-    /// Keeps the memory of a record for the next one, unless rows use it or it is long.
-    fn keep_memory(&self, rows: EncodedRows) {
-        if let Some(memory) = rows
-            .into_memory()
-            .filter(|memory| memory.capacity() <= RECORD_BYTES_KEPT)
-        {
-            *self.record_memory.lock() = memory;
-        }
     }
 
     /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it
@@ -231,30 +247,31 @@ impl Engine {
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
-            let (mut commit, view) = self.begin_commit(table.entry.id)?;
-            if !target.still_holds(&direct, &latest())? {
-                return Ok(None);
-            }
-            let first = commit.next_sequence;
-            let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
-            let head = match unsynced {
-                Some(_) => Record::blocks_head(id, first, direct.blocks()),
-                None => Record::append_head(table.entry.id, first),
-            };
-            let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
-            let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
-            self.keep_memory(logged);
-            let active = view.active();
-            let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
-            active.count_blocks(in_memory_bytes);
-            // In the log each row has a number; there are fewer blocks.
-            commit.next_sequence = if in_memory { first + rows } else { next };
-            Ok(Some((commit, position, first)))
+            let (position, numbers) = self.commit([id], |first, view| {
+                if !target.still_holds(&direct, &latest())? {
+                    return Ok((None, first));
+                }
+                let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
+                let head = match unsynced {
+                    Some(_) => Record::blocks_head(id, first, direct.blocks()),
+                    None => Record::append_head(table.entry.id, first),
+                };
+                let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
+                let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
+                let active = view.active();
+                let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
+                active.count_blocks(in_memory_bytes);
+                // In the log each row has a number; there are fewer blocks.
+                Ok((Some(position), if in_memory { first + rows } else { next }))
+            })?;
+            keep_memory(logged);
+            Ok(position.map(|position| (position, numbers)))
         });
         match committed {
-            Ok(Some((commit, position, first))) => {
-                self.end_commit(commit, position)?;
-                Ok(Some(first))
+            Ok(Some((position, numbers))) => {
+                let end = numbers.end;
+                self.make_durable(&Logged { position, end })?;
+                Ok(Some(numbers.start))
             }
             // Another commit was quicker; what is in the way is merged by the next flush.
             Ok(None) => target
@@ -277,12 +294,14 @@ impl Engine {
                 Err(Error::NoSpace { .. }) => {}
                 done => done?,
             }
-            let (mut commit, view) = self.begin_commit(table)?;
-            let deletion = deletion_at(commit.next_sequence);
-            let position = self.log.append(&Record::delete_body(table, &deletion))?;
-            commit.next_sequence += 1;
-            view.active().delete(table, deletion);
-            self.end_commit(commit, position)?;
+            let (position, numbers) = self.commit([table], |first, view| {
+                let deletion = deletion_at(first);
+                let position = self.log.append(&Record::delete_body(table, &deletion))?;
+                view.active().delete(table, deletion);
+                Ok((position, first + 1))
+            })?;
+            let end = numbers.end;
+            self.make_durable(&Logged { position, end })?;
             self.counters.committed(0);
             Ok(())
         })
@@ -291,21 +310,35 @@ impl Engine {
     /// The sequence number the next row would get.
     pub(crate) fn next_sequence(&self) -> u64 {
         if self.is_to_read() {
-            return self.visible.load(Ordering::Acquire);
+            return self.order.visible();
         }
-        self.commit.lock().next_sequence
+        self.order.next_sequence()
     }
 
-    /// Takes the commit lock, and the view whose active generation stays the active one while it is
-    /// held.
-    fn begin_commit(&self, table: TableId) -> Result<(MutexGuard<'_, CommitState>, Arc<View>)> {
-        let commit = self.commit.lock();
-        self.check_writable()?;
-        let view = self.view();
-        if view.catalogue.get(table).is_none() {
-            return Err(no_such_table());
-        }
-        Ok((commit, view))
+    /// Commits changes of some tables, as [`Order::commit`](super::order::Order::commit) has it:
+    /// `place` puts them into the log and the active generation of the view.
+    ///
+    /// # Errors
+    ///
+    /// The store takes no more writes; one of the tables was dropped; those of `place`.
+    pub(super) fn commit<T>(
+        &self,
+        tables: impl IntoIterator<Item = TableId>,
+        place: impl FnOnce(u64, &View) -> Result<(T, u64)>,
+    ) -> Result<(T, Range<u64>)> {
+        self.order.commit(|first, view| {
+            self.check_sound()?;
+            let Some(view) = view else {
+                let path = self.dir.clone();
+                return Err(Error::OpenForReading { path });
+            };
+            if tables.into_iter().any(|id| view.catalogue.get(id).is_none()) {
+                return Err(Error::NoSuchTable {
+                    name: "this one, which was dropped".into(),
+                });
+            }
+            place(first, view)
+        })
     }
 
     /// Waits until a commit is as durable as the store's durability says, then makes it visible.
@@ -316,18 +349,14 @@ impl Engine {
         }
     }
 
-    /// Gives up the commit lock and finishes a commit.
-    pub(super) fn end_commit(&self, commit: MutexGuard<'_, CommitState>, position: u64) -> Result<()> {
-        let end = commit.next_sequence;
-        drop(commit);
-        self.make_durable(&Logged { position, end })
-    }
-
     fn make_durable(&self, &Logged { position, end }: &Logged) -> Result<()> {
         let durable = match self.options.durability {
             Durability::Always => self.log.sync_to(position),
             Durability::Group { every } => self.log.sync_paced(position, every),
             Durability::Relaxed => self.log.write_to(position).and_then(|waiting| {
+                if waiting >= RELAXED_BYTES / 2 {
+                    self.wake.sync();
+                }
                 if waiting >= RELAXED_BYTES || self.wake.sync_is_due(Instant::now()) {
                     self.log.sync_to(position)?;
                     self.wake.synced(Instant::now());
@@ -336,18 +365,17 @@ impl Engine {
             }),
         };
         durable.map_err(|error| self.fail(error))?;
-        self.visible.fetch_max(end, Ordering::AcqRel);
+        self.order.show(end);
         Ok(())
     }
 
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for
     /// rows is full. So many bytes are about to be committed.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
-        let (used, of_blocks, deletions) = {
-            let view = self.view();
+        let (used, of_blocks, deletions) = self.order.with_view(|view| {
             let active = view.active();
             (active.bytes(), active.block_bytes(), active.deletions())
-        };
+        });
         let limit = self.options.head_bytes;
         if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
             // Flushes of other threads make room too; look again once they are done.

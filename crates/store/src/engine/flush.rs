@@ -2,7 +2,6 @@
 //! durable there.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use parking_lot::MutexGuard;
@@ -141,27 +140,23 @@ impl Engine {
             holds_back,
         } = seal;
         self.check_place()?;
-        let mut commit = self.commit.lock();
-        let view = self.view();
-        let first = commit.next_sequence;
-        if view.active().is_empty() {
-            if !must {
-                return Ok(first);
+        self.order.seal(|first, view| {
+            if view.active().is_empty() {
+                if !must {
+                    return Ok(None);
+                }
+                self.log.append(&Record::no_op_body())?;
             }
-            self.log.append(&Record::no_op_body())?;
-        }
-        let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
-        commit.next_sequence += numbers;
-        // Rows become visible before any flush can contain them (rule 3).
-        self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
-        let next = Generation::new(log_start, commit.next_sequence);
-        let sealed = if holds_back {
-            self.hold_back(&view, &next)?
-        } else {
-            view.active().clone()
-        };
-        self.publish(view.sealed_before(sealed, Arc::new(next)));
-        Ok(first)
+            let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
+            let next = Generation::new(log_start, first + numbers);
+            let sealed = if holds_back {
+                self.hold_back(view, &next)?
+            } else {
+                view.active().clone()
+            };
+            let view = view.sealed_before(sealed, Arc::new(next));
+            Ok(Some((view, first + numbers)))
+        })
     }
 
     /// Flushes the sealed generations but for what they have of the table `without`, changes the
@@ -210,13 +205,14 @@ impl Engine {
         drop(checkpoint);
         let number = version.number();
         self.blocks.before_publishing(number);
-        self.publish(View::new(
+        let flushed = View::new(
             version,
             Arc::new(catalogue),
             self.blocks.clone(),
             view.memory.clone(),
             active.clone(),
-        ));
+        );
+        self.order.publish(flushed);
         self.blocks.after_publishing(number);
         drop(view);
         self.check_place()?;

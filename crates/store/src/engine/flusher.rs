@@ -65,7 +65,9 @@ impl Engine {
         let done = if flush {
             self.relieve_in_background()
         } else {
-            self.sync()
+            let synced = self.sync();
+            self.wake.sync_answered();
+            synced
         };
         if let Err(error) = done {
             // The next writer that finds the memory for rows full tries again and gets the error.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use super::commit::{Appended, Begun, Logged, no_such_table};
+use super::commit::{Appended, Begun, Logged};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, EncodedRows, SortedBatch, check_columns, to_stored};
+use crate::rows::{Deletion, EncodedRows, SortedBatch, TableId, check_columns, to_stored};
 use crate::table::{Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
@@ -109,70 +109,63 @@ impl Engine {
             return Ok(appended);
         }
         self.with_space(|| self.make_room(bytes))?;
-        let mut commit = self.commit.lock();
-        self.check_writable()?;
-        let view = self.view();
-        if changes
-            .iter()
-            .any(|change| view.catalogue.get(change.table().entry.id).is_none())
-        {
-            return Err(no_such_table());
-        }
-        let first = commit.next_sequence;
-        let mut next = first;
-        let mut heads = Vec::with_capacity(changes.len());
-        let mut deletions = Vec::new();
-        for change in &changes {
-            let id = change.table().entry.id;
-            match change {
-                Change::Append { sorted, .. } => {
-                    heads.push(Record::append_head(id, next));
-                    next += sorted.len() as u64;
-                }
-                Change::Delete { times, .. } => {
-                    let deletion = Deletion {
-                        times: times.clone(),
-                        from_sequence: 0,
-                        at: next,
-                    };
-                    heads.push(Record::delete_body(id, &deletion));
-                    deletions.push(deletion);
-                    next += 1;
+        let tables: Vec<TableId> = changes.iter().map(|change| change.table().entry.id).collect();
+        let ((position, grown), numbers) = self.commit(tables, |first, view| {
+            let mut next = first;
+            let mut heads = Vec::with_capacity(changes.len());
+            let mut deletions = Vec::new();
+            for change in &changes {
+                let id = change.table().entry.id;
+                match change {
+                    Change::Append { sorted, .. } => {
+                        heads.push(Record::append_head(id, next));
+                        next += sorted.len() as u64;
+                    }
+                    Change::Delete { times, .. } => {
+                        let deletion = Deletion {
+                            times: times.clone(),
+                            from_sequence: 0,
+                            at: next,
+                        };
+                        heads.push(Record::delete_body(id, &deletion));
+                        deletions.push(deletion);
+                        next += 1;
+                    }
                 }
             }
-        }
-        let bodies: Vec<[&[u8]; 2]> = heads
-            .iter()
-            .zip(&changes)
-            .map(|(head, change)| [&head[..], change.rows()])
-            .collect();
-        let position = self.log.append_group(&bodies)?;
-        commit.next_sequence = next;
-        let active = view.active();
-        let (mut sequence, mut deletions) = (first, deletions.into_iter());
-        let mut grown = Vec::new();
-        for change in changes {
-            let id = change.table().entry.id;
-            match change {
-                Change::Append { sorted, .. } => {
-                    let rows = sorted.len() as u64;
-                    grown.push(active.append(id, sorted.numbered(sequence)));
-                    sequence += rows;
-                }
-                Change::Delete { .. } => {
-                    deletions
-                        .by_ref()
-                        .take(1)
-                        .for_each(|deletion| active.delete(id, deletion));
-                    sequence += 1;
+            let bodies: Vec<[&[u8]; 2]> = heads
+                .iter()
+                .zip(&changes)
+                .map(|(head, change)| [&head[..], change.rows()])
+                .collect();
+            let position = self.log.append_group(&bodies)?;
+            let active = view.active();
+            let (mut sequence, mut deletions) = (first, deletions.into_iter());
+            let mut grown = Vec::new();
+            for change in changes {
+                let id = change.table().entry.id;
+                match change {
+                    Change::Append { sorted, .. } => {
+                        let rows = sorted.len() as u64;
+                        grown.push(active.append(id, sorted.numbered(sequence)));
+                        sequence += rows;
+                    }
+                    Change::Delete { .. } => {
+                        deletions
+                            .by_ref()
+                            .take(1)
+                            .for_each(|deletion| active.delete(id, deletion));
+                        sequence += 1;
+                    }
                 }
             }
-        }
-        drop(commit);
+            Ok(((position, grown), next))
+        })?;
         grown.iter().for_each(|head| head.merge_small());
-        appended.first_sequence = first;
+        appended.first_sequence = numbers.start;
         self.counters.committed(appended.rows);
-        let logged = Some(Logged { position, end: next });
+        let end = numbers.end;
+        let logged = Some(Logged { position, end });
         self.finish(&Begun { appended, logged })?;
         Ok(appended)
     }

@@ -1,20 +1,15 @@
 //! The engine: commits on one side, flushes and checkpoints on the other, readers beside both.
 //!
 //! Thread rules:
-//! 1. A commit takes the *commit lock* while it gives its rows sequence numbers, appends them to
-//!    the log and adds them to the active generation; so the three are in one order. It waits for
-//!    the disk without the lock.
-//! 2. Rows become visible when `visible` passes their sequence numbers, which happens once they are
-//!    as durable as the store's durability asks. A reader keeps the `visible` it began with.
-//! 3. Whoever flushes, makes a checkpoint or changes the catalogue holds the *flush lock*, and
-//!    takes the commit lock after it, only to seal. Sealing syncs the log, so sealed rows are
-//!    always durable and visible.
-//! 4. The published view changes by replacement: on sealing, under the commit lock, and when a
-//!    flush is published. A reader takes the view and `visible` under the view's lock, so that
-//!    every visible row is in its view.
-//! 5. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is
+//! 1. Commits are in one order, `visible` follows it, and views replace one another in it: the
+//!    rules are those of [`order`]. A commit waits for the disk without the *commit lock*. A reader
+//!    keeps the view and the `visible` it began with.
+//! 2. Whoever flushes, makes a checkpoint or changes the catalogue holds the *flush lock*, and
+//!    takes the commit lock after it, only to seal and to publish. Sealing syncs the log, so sealed
+//!    rows are always durable.
+//! 3. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is
 //!    written any more; the published view is still right and readable.
-//! 6. A store that is open for reading takes none of these locks but the view's ([`reading`]).
+//! 4. A store that is open for reading takes none of these locks but the view's ([`reading`]).
 
 mod applying;
 mod backup;
@@ -31,7 +26,9 @@ mod lock;
 mod metrics;
 mod names;
 mod open;
+mod order;
 mod pace;
+mod primitive;
 mod process;
 mod reading;
 mod recovery;

@@ -1,21 +1,21 @@
 //! Opening a store, and what is left of it when it is closed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::directory::{check_dirs, create_dir, create_files, entries, is_remnant};
 use super::lock::lock;
 use super::names::{DATA_FILE, LOG_DIR};
+use super::order::Order;
 use super::pace::Pace;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::remove::{remove_created, remove_empty};
 use super::reserve::Reserve;
-use super::state::{CommitState, Engine};
+use super::state::Engine;
 use super::wake::Wake;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -108,12 +108,9 @@ impl Engine {
             log,
             pages,
             blocks,
-            view: RwLock::new(Arc::new(view)),
-            visible: AtomicU64::new(next_sequence),
-            commit: Mutex::new(CommitState { next_sequence }),
+            order: Order::new(next_sequence, view),
             flush: Mutex::new(()),
-            record_memory: Mutex::default(),
-            failed: Mutex::new(None),
+            failed: OnceLock::new(),
             is_full,
             reserve,
             wake: Wake::new(),

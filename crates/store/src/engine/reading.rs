@@ -23,20 +23,20 @@
 //!    of the log with the blocks that it names, are synced before they are published.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::directory::{check_dirs, entries};
 use super::following::{ATTEMPTS, Loaded, Opening, Reading, ReadingState, Target, hold, overtaken, retry};
 use super::lock::StoreLock;
 use super::names::{DATA_FILE, READERS_DIR};
+use super::order::Order;
 use super::pace::Pace;
 use super::process::Process;
 use super::reserve::Reserve;
-use super::state::{CommitState, Engine};
+use super::state::Engine;
 use super::wake::Wake;
 use crate::disk::{Disk, ReadingDisk};
 use crate::error::{Error, Result};
@@ -100,12 +100,9 @@ impl Engine {
             log,
             pages: working,
             blocks,
-            view: RwLock::new(Arc::new(view)),
-            visible: AtomicU64::new(next_sequence),
-            commit: Mutex::new(CommitState { next_sequence }),
+            order: Order::to_read(next_sequence, view),
             flush: Mutex::new(()),
-            record_memory: Mutex::default(),
-            failed: Mutex::new(None),
+            failed: OnceLock::new(),
             is_full: false,
             wake: Wake::new(),
             pace: Pace::default(),
@@ -167,7 +164,8 @@ impl Engine {
             let read = target.follow(follower, next_sequence, records);
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
-            let before = self.visible.fetch_max(*next_sequence, Ordering::AcqRel);
+            let before = self.order.visible();
+            self.order.show(*next_sequence);
             match read {
                 Ok(()) => return Ok(*next_sequence != before),
                 Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
@@ -198,7 +196,7 @@ impl Engine {
                 .collect()
         };
         let (before, after) = (of_tables(&self.view().catalogue), of_tables(&loaded.catalogue));
-        let is_new = loaded.state.next_sequence != self.visible.load(Ordering::Acquire)
+        let is_new = loaded.state.next_sequence != self.order.visible()
             || before != after
             || after.iter().any(|(_, _, retention)| retention.is_some());
         let memory = self.view().memory.clone();
@@ -211,13 +209,7 @@ impl Engine {
             Arc::new(loaded.generation),
         );
         *state = loaded.state;
-        let before = {
-            let mut view = self.view.write();
-            self.visible.fetch_max(state.next_sequence, Ordering::AcqRel);
-            std::mem::replace(&mut *view, Arc::new(next))
-        };
-        // Without the lock: what it held is let go of.
-        drop(before);
+        self.order.move_on(next, state.next_sequence);
         Ok(is_new)
     }
 

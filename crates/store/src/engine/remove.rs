@@ -20,11 +20,9 @@ impl Engine {
             return Err(Error::OpenForReading { path });
         }
         let _flushing = self.flush.lock();
-        let _commit = self.commit.lock();
+        let _commit = self.order.hold();
         self.check_place()?;
-        self.failed
-            .lock()
-            .get_or_insert_with(|| "the store was removed".into());
+        self.failed.get_or_init(|| "the store was removed".into());
         // Without its data file it is no store, whatever of the rest a failure leaves: it can be
         // created there again.
         let (data, begun) = (self.dir.join(DATA_FILE), self.dir.join(BEGUN_FILE));

@@ -1,15 +1,14 @@
 //! The open store: what its threads share, and when it takes no more writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use arrow_buffer::MutableBuffer;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::following::Reading;
 use super::lock::StoreLock;
+use super::order::Order;
 use super::pace::Pace;
 use super::process::Process;
 use super::reserve::Reserve;
@@ -31,13 +30,10 @@ pub(crate) struct Engine {
     pub(super) log: Log,
     pub(super) pages: WorkingPages,
     pub(super) blocks: Arc<BlockFiles>,
-    pub(super) view: RwLock<Arc<View>>,
-    pub(super) visible: AtomicU64,
-    pub(super) commit: Mutex<CommitState>,
+    pub(super) order: Order<View>,
     pub(super) flush: Mutex<()>,
-    /// Memory of the last long record: what was never touched costs more than copying into it.
-    pub(super) record_memory: Mutex<MutableBuffer>,
-    pub(super) failed: Mutex<Option<Arc<str>>>,
+    /// Why the store takes no more writes.
+    pub(super) failed: OnceLock<Arc<str>>,
     /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be
     /// read.
     pub(super) is_full: bool,
@@ -54,12 +50,6 @@ pub(crate) struct Engine {
     pub(super) reading: Option<Reading>,
 }
 
-/// The state that the commit lock guards.
-#[derive(Debug)]
-pub(super) struct CommitState {
-    pub(super) next_sequence: u64,
-}
-
 impl Engine {
     pub(crate) fn options(&self) -> &Options {
         &self.options
@@ -73,14 +63,13 @@ impl Engine {
         &self.dir
     }
 
-    /// The present view, and the first sequence number that is not visible in it (rule 4).
+    /// The present view, and the first sequence number that is not visible in it.
     pub(crate) fn snapshot(&self) -> (Arc<View>, u64) {
-        let view = self.view.read();
-        (view.clone(), self.visible.load(Ordering::Acquire))
+        self.order.snapshot()
     }
 
     pub(crate) fn view(&self) -> Arc<View> {
-        self.view.read().clone()
+        self.order.view()
     }
 
     /// Bytes of a page.
@@ -132,10 +121,6 @@ impl Engine {
         }
     }
 
-    pub(super) fn publish(&self, view: View) {
-        *self.view.write() = Arc::new(view);
-    }
-
     /// Whether the store is open for reading alone.
     pub(crate) fn is_to_read(&self) -> bool {
         self.reading.is_some()
@@ -182,7 +167,12 @@ impl Engine {
             let action = "recover the log into pages, and so to write to,";
             return Err(Error::NoSpace { path, action });
         }
-        match &*self.failed.lock() {
+        self.check_sound()
+    }
+
+    /// Fails if an earlier failure left unknown what reached the disk (rule 3).
+    pub(super) fn check_sound(&self) -> Result<()> {
+        match self.failed.get() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
             None => Ok(()),
         }
@@ -199,12 +189,10 @@ impl Engine {
         }
     }
 
-    /// Remembers a failure after which nothing may be written (rule 5), and returns it.
+    /// Remembers a failure after which nothing may be written (rule 3), and returns it.
     pub(super) fn fail(&self, error: Error) -> Error {
-        let mut failed = self.failed.lock();
-        if failed.is_none() {
+        if self.failed.set(error.to_string().into()).is_ok() {
             tracing::error!(%error, "the store takes no more writes");
-            *failed = Some(error.to_string().into());
         }
         error
     }

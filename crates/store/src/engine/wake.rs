@@ -1,5 +1,6 @@
 //! Wakes the background thread.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -12,6 +13,9 @@ const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Wake {
     state: Mutex<WakeState>,
     changed: Condvar,
+    started: Instant,
+    /// When the log was last synced, in milliseconds since the start.
+    synced_ms: AtomicU64,
 }
 
 /// A task of the thread.
@@ -25,20 +29,22 @@ pub(super) enum Woken {
 #[derive(Debug)]
 struct WakeState {
     flush: bool,
+    sync: bool,
     stop: bool,
-    synced: Instant,
 }
 
 impl Wake {
     pub(super) fn new() -> Self {
         let state = WakeState {
             flush: false,
+            sync: false,
             stop: false,
-            synced: Instant::now(),
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            started: Instant::now(),
+            synced_ms: AtomicU64::new(0),
         }
     }
 
@@ -51,12 +57,29 @@ impl Wake {
         }
     }
 
+    /// Asks for a sync of the log, unless one was asked for that is not [answered](Self::sync_answered).
+    pub(super) fn sync(&self) {
+        let mut state = self.state.lock();
+        if !state.sync {
+            state.sync = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// A sync that was asked for is done, or failed.
+    pub(super) fn sync_answered(&self) {
+        self.state.lock().sync = false;
+    }
+
     pub(super) fn sync_is_due(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.state.lock().synced) >= RELAXED_INTERVAL
+        let synced = Duration::from_millis(self.synced_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.started + synced) >= RELAXED_INTERVAL
     }
 
     pub(super) fn synced(&self, now: Instant) {
-        self.state.lock().synced = now;
+        let since_start = now.saturating_duration_since(self.started).as_millis();
+        let since_start = u64::try_from(since_start).unwrap_or(u64::MAX);
+        self.synced_ms.store(since_start, Ordering::Relaxed);
     }
 
     pub(super) fn stop(&self) {
@@ -67,7 +90,7 @@ impl Wake {
     /// Waits for something to do; with a limit if the log is synced `in_turns`.
     pub(super) fn wait(&self, in_turns: bool) -> Woken {
         let mut state = self.state.lock();
-        if !state.flush && !state.stop {
+        if !state.flush && !state.sync && !state.stop {
             if in_turns {
                 self.changed.wait_for(&mut state, RELAXED_INTERVAL);
             } else {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, downcast_primitive, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -15,19 +15,19 @@ use super::variable::{Variable, variable_array};
 use crate::codec::Reader;
 
 /// Each buffer begins at a multiple of so many bytes, so that arrays can use it in place.
-const BUFFER_ALIGNMENT: usize = 8;
+pub(super) const BUFFER_ALIGNMENT: usize = 8;
 /// Bytes before the headers of columns, and of each of them.
-const HEADER_BYTES: usize = 8;
-const COLUMN_HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 8;
+pub(super) const COLUMN_HEADER_BYTES: usize = 8;
 
 /// Encoded rows of a batch, in the order in which they arrived.
 ///
 /// Decoded arrays share this memory: a batch is copied once, from the caller's arrays to here.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedRows {
-    rows: usize,
-    columns: usize,
-    bytes: Buffer,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) bytes: Buffer,
 }
 
 impl EncodedRows {
@@ -86,7 +86,7 @@ impl EncodedRows {
                     }
                 }
                 ColumnPlace::Fixed { width, .. } => push_fixed(&mut memory, array, width, nulls),
-                ColumnPlace::Variable(_) => push_variable(&mut memory, &variable(array)),
+                ColumnPlace::Variable(_) => push_variable(&mut memory, variable(array)),
             }
         }
         Self {
@@ -233,15 +233,15 @@ impl Buffers<'_> {
     }
 }
 
-fn len32(len: usize) -> u32 {
+pub(super) fn len32(len: usize) -> u32 {
     u32::try_from(len).expect("the log refuses records of 1 GiB, and no array of a longer batch fits one")
 }
 
-fn pad(memory: &mut MutableBuffer) {
+pub(super) fn pad(memory: &mut MutableBuffer) {
     memory.resize(memory.len().next_multiple_of(BUFFER_ALIGNMENT), 0);
 }
 
-fn push_bits(memory: &mut MutableBuffer, bits: &BooleanBuffer) {
+pub(super) fn push_bits(memory: &mut MutableBuffer, bits: &BooleanBuffer) {
     memory.extend_from_slice(&bits.sliced()[..bits.len().div_ceil(8)]);
     // Bits of a slice's neighbours do not belong to these rows.
     let used = bits.len() % 8;
@@ -255,10 +255,10 @@ fn push_bits(memory: &mut MutableBuffer, bits: &BooleanBuffer) {
 
 /// Values of a fixed width; where there is none, zero.
 fn push_fixed(memory: &mut MutableBuffer, array: &ArrayRef, width: usize, nulls: Option<&NullBuffer>) {
-    let data = array.to_data();
     let begin = memory.len();
-    let values = &data.buffers()[0].as_slice()[data.offset() * width..][..array.len() * width];
-    memory.extend_from_slice(values);
+    with_fixed_values(array, width, |values| {
+        memory.extend_from_slice(&values[..array.len() * width]);
+    });
     if let Some(nulls) = nulls {
         let values = memory.as_slice_mut()[begin..].chunks_exact_mut(width);
         for (value, is_valid) in values.zip(nulls.iter()) {
@@ -270,12 +270,29 @@ fn push_fixed(memory: &mut MutableBuffer, array: &ArrayRef, width: usize, nulls:
     pad(memory);
 }
 
+/// Hands on the values of a column of this width. Primitive arrays need no [`ArrayData`] for it,
+/// which costs several times as much as copying one value.
+fn with_fixed_values(array: &ArrayRef, width: usize, take: impl FnOnce(&[u8])) {
+    macro_rules! primitive {
+        ($type:ty) => {
+            take(array.as_primitive::<$type>().values().inner())
+        };
+    }
+    downcast_primitive! {
+        array.data_type() => (primitive),
+        _ => {
+            let data = array.to_data();
+            take(&data.buffers()[0][data.offset() * width..]);
+        }
+    }
+}
+
 /// A column of a type whose place is a variable one.
-fn variable(array: &ArrayRef) -> Variable {
+fn variable(array: &ArrayRef) -> Variable<'_> {
     Variable::of(&**array).expect("a variable column is one of text or of bytes")
 }
 
-fn push_variable(memory: &mut MutableBuffer, column: &Variable) {
+fn push_variable(memory: &mut MutableBuffer, column: Variable<'_>) {
     let ends = column.ends();
     memory.push(0_i32);
     if column.has_all() {
@@ -297,7 +314,7 @@ fn push_variable(memory: &mut MutableBuffer, column: &Variable) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::ops::Range;
 
     use arrow_array::types::{
@@ -414,7 +431,7 @@ mod tests {
     }
 
     /// Rows of some numbers with a column of each type.
-    fn batch(numbers: Range<u8>) -> RecordBatch {
+    pub(in crate::rows) fn batch(numbers: Range<u8>) -> RecordBatch {
         let times = numbers.clone().map(i64::from);
         let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(times));
         let others = column_of_each_type(numbers);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::{BlockRef, Deletion, Head, SortedRows, TableId};
+use super::{BlockRef, Deletion, EncodedRows, Head, SortedRows, TableEntry, TableId};
 
 /// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
 const DELETION_BYTES: usize = 256;
@@ -50,6 +50,20 @@ impl Generation {
         let bytes = head.append(rows);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         head
+    }
+
+    /// Adds the rows of a short commit to the head of a table: the sequence number of the first, and
+    /// bytes of memory that they count for. Returns the head if it is time to merge runs.
+    pub(crate) fn append_few(
+        &self,
+        table: &TableEntry,
+        rows: &EncodedRows,
+        (first, bytes): (u64, usize),
+    ) -> Option<Arc<Head>> {
+        let head = self.head_or_new(table.id);
+        let is_to_merge = head.append_few(&table.schema, rows, first);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        is_to_merge.then_some(head)
     }
 
     /// Notes where a record ends that has rows of the generation before.

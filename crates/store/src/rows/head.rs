@@ -1,18 +1,20 @@
 //! The head of a table: its newest rows, in memory.
 //!
 //! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own
-//! and is not touched again until it is flushed. Small ones are merged with those that arrived next
-//! to them, sixteen at a time, so that a reader meets few runs whatever the size of commits, and
-//! each row is copied a few times at most.
+//! and is not touched again until it is flushed. The rows of short commits wait in the form that the
+//! log has ([`FewRows`]), until there are enough commits for a run, or a reader comes. Small runs are
+//! merged with those that arrived next to them, sixteen at a time, so that a reader meets few runs
+//! whatever the size of commits, and each row is copied a few times at most.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_schema::ArrowError;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-use super::{BlockRef, Deletion, Deletions, Place, RowsInOrder, SortedRows};
+use super::few_rows::FewRows;
+use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, SortedRows, TableSchema};
 
 /// So many runs of one size, neighbours in the order of arrival, are merged.
 const FAN_IN: usize = 16;
@@ -23,13 +25,19 @@ const SIZE_BITS: u32 = FAN_IN.ilog2();
 /// Sizes of runs that are merged: those of up to 4,095 rows.
 const SMALL_SIZES: u32 = 3;
 
+/// So many short commits become a run.
+const COMMITS_SORTED: usize = 64;
+
 /// Rows appended since some moment, and deletions made since. Rows and deletions are only ever
 /// added, so whoever reads up to a sequence number always finds the same.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     inner: RwLock<Inner>,
-    /// Held by the thread that merges runs. Others only add runs behind those it merges.
+    /// Held by the thread that merges runs. Others only add runs behind those it merges, and put a
+    /// run in the place of few rows.
     merging: Mutex<()>,
+    /// Held by the thread that makes runs of few rows, for some microseconds.
+    sorting: Mutex<()>,
     /// The first deletions as one, and how many they are.
     merged: Mutex<(usize, Arc<Deletions>)>,
 }
@@ -37,7 +45,7 @@ pub(crate) struct Head {
 #[derive(Debug, Default)]
 struct Inner {
     /// In the order of their sequence numbers.
-    runs: Vec<Arc<SortedRows>>,
+    parts: Vec<Part>,
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts
@@ -45,51 +53,152 @@ struct Inner {
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
 }
 
+/// Rows that arrived one after another.
+#[derive(Debug)]
+enum Part {
+    Run(Arc<SortedRows>),
+    /// Only the last part of a head gets more rows.
+    Few(FewRows),
+}
+
+impl Part {
+    fn run(&self) -> Option<&Arc<SortedRows>> {
+        match self {
+            Self::Run(run) => Some(run),
+            Self::Few(_) => None,
+        }
+    }
+}
+
+impl Inner {
+    fn runs(&self) -> impl DoubleEndedIterator<Item = &Arc<SortedRows>> {
+        self.parts.iter().filter_map(Part::run)
+    }
+}
+
 impl Head {
     /// Adds rows and returns the bytes of memory they take.
     pub(crate) fn append(&self, rows: SortedRows) -> usize {
         let bytes = rows.bytes();
-        self.inner.write().runs.push(Arc::new(rows));
+        self.inner.write().parts.push(Part::Run(Arc::new(rows)));
         bytes
     }
 
-    /// Merges runs until fewer than sixteen of one size follow one another; does nothing while
-    /// another thread does so.
+    /// Adds the rows of a short commit, the first of which has the sequence number `first`; tells
+    /// whether it may be time to [merge](Self::merge_small): there are many such commits, or a
+    /// reader made a run of those before.
+    pub(crate) fn append_few(&self, schema: &Arc<TableSchema>, rows: &EncodedRows, first: u64) -> bool {
+        let mut inner = self.inner.write();
+        if let Some(Part::Few(few)) = inner.parts.last_mut() {
+            few.push(rows, first);
+            return few.commits() >= COMMITS_SORTED;
+        }
+        let mut few = FewRows::new(schema.clone());
+        few.push(rows, first);
+        inner.parts.push(Part::Few(few));
+        true
+    }
+
+    /// Makes runs of short commits once there are enough of them, and merges runs until fewer than
+    /// sixteen of one size follow one another; does nothing while another thread does so.
     pub(crate) fn merge_small(&self) {
         let Some(_merging) = self.merging.try_lock() else {
             return;
         };
+        if self.has_few_to_sort() {
+            self.sort_few();
+        }
         while let Some((at, runs)) = self.small_runs() {
             let merged = at..at + runs.len();
             // Text of so few rows fits an array; if it ever does not, readers meet more runs.
             let Ok(run) = RowsInOrder::new(runs).into_run() else {
                 return;
             };
-            self.inner.write().runs.splice(merged, [Arc::new(run)]);
+            self.inner
+                .write()
+                .parts
+                .splice(merged, [Part::Run(Arc::new(run))]);
         }
+    }
+
+    /// Whether there are few rows that no others will join.
+    fn has_few_to_sort(&self) -> bool {
+        let inner = self.inner.read();
+        let last = inner.parts.len().saturating_sub(1);
+        let is_to_sort = |(number, part): (usize, &Part)| match part {
+            Part::Run(_) => false,
+            Part::Few(few) => number < last || few.commits() >= COMMITS_SORTED,
+        };
+        inner.parts.iter().enumerate().any(is_to_sort)
+    }
+
+    /// Makes a run of all few rows that follow one another and are there now.
+    fn sort_few(&self) {
+        let _sorting = self.sorting.lock();
+        let few = |part: &Part| match part {
+            Part::Run(_) => None,
+            Part::Few(few) => Some(few.clone()),
+        };
+        let found: Vec<FewRows> = self.inner.read().parts.iter().filter_map(few).collect();
+        for few in found {
+            let run = Part::Run(Arc::new(few.to_run()));
+            let mut inner = self.inner.write();
+            let parts = inner.parts.iter_mut().enumerate();
+            // Runs before them may have been merged meanwhile, and commits may have come.
+            let Some((at, left)) = parts
+                .filter_map(|(number, part)| match part {
+                    Part::Few(left) if left.first() == few.first() => Some((number, left)),
+                    _ => None,
+                })
+                .next()
+            else {
+                continue;
+            };
+            left.remove_first(few.commits());
+            if left.commits() == 0 {
+                inner.parts[at] = run;
+            } else {
+                inner.parts.insert(at, run);
+            }
+        }
+    }
+
+    /// What there is, with all that was committed before in runs.
+    fn sorted(&self) -> RwLockReadGuard<'_, Inner> {
+        let inner = self.inner.read();
+        if inner.parts.iter().all(|part| part.run().is_some()) {
+            return inner;
+        }
+        drop(inner);
+        self.sort_few();
+        self.inner.read()
     }
 
     /// Runs that are worth merging, and the number of the first.
     fn small_runs(&self) -> Option<(usize, Vec<Arc<SortedRows>>)> {
         let inner = self.inner.read();
         let size = |run: &SortedRows| run.len().checked_ilog2().unwrap_or(0) / SIZE_BITS;
+        let waiting = usize::from(matches!(inner.parts.last(), Some(Part::Few(_))));
+        let end = inner.parts.len() - waiting;
         (0..SMALL_SIZES).find_map(|most| {
-            let trailing = inner
-                .runs
-                .iter()
-                .rev()
-                .take_while(|run| size(run) <= most)
-                .count();
-            let at = inner.runs.len() - trailing;
-            (trailing >= FAN_IN).then(|| (at, inner.runs[at..].to_vec()))
+            let runs = inner.parts[..end].iter().rev().map_while(Part::run);
+            let trailing = runs.take_while(|run| size(run) <= most).count();
+            let at = end - trailing;
+            let runs = || {
+                inner.parts[at..end]
+                    .iter()
+                    .filter_map(Part::run)
+                    .cloned()
+                    .collect()
+            };
+            (trailing >= FAN_IN).then(|| (at, runs()))
         })
     }
 
     /// The runs that have rows with a sequence number below `before`. They may have others, too.
     pub(crate) fn runs(&self, before: u64) -> Vec<Arc<SortedRows>> {
-        let inner = self.inner.read();
         let is_visible = |run: &&Arc<SortedRows>| run.sequences().start < before;
-        inner.runs.iter().filter(is_visible).cloned().collect()
+        self.sorted().runs().filter(is_visible).cloned().collect()
     }
 
     /// Adds a deletion, which covers rows of this head and of everything older.
@@ -189,8 +298,7 @@ impl Head {
             Bound::Included((*times.start(), 0)),
             Bound::Included((*times.end(), u64::MAX)),
         );
-        let inner = self.inner.read();
-        inner.runs.iter().any(|run| !run.between(bounds).is_empty())
+        self.sorted().runs().any(|run| !run.between(bounds).is_empty())
     }
 
     /// The row of a time that arrived last, of those with a sequence number below `before`.
@@ -202,8 +310,8 @@ impl Head {
         newest_left: impl Fn(u64) -> Option<u64>,
     ) -> Option<(Arc<SortedRows>, usize)> {
         let mut sequence = newest_left(before.checked_sub(1)?)?;
-        let inner = self.inner.read();
-        for run in inner.runs.iter().rev() {
+        let inner = self.sorted();
+        for run in inner.runs().rev() {
             while run.sequences().start <= sequence
                 && let Some(row) = run.through((time, sequence)).next_back()
                 && let (at, found) = run.place(row)
@@ -234,7 +342,7 @@ impl Head {
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
-        self.inner.read().runs.iter().map(|run| run.len()).sum()
+        self.sorted().runs().map(|run| run.len()).sum()
     }
 
     /// Whether there are deletions that no flush has applied.
@@ -244,16 +352,15 @@ impl Head {
 
     /// The latest time of a row.
     pub(crate) fn latest(&self) -> Option<i64> {
-        let inner = self.inner.read();
+        let inner = self.sorted();
         let last = |run: &Arc<SortedRows>| run.len().checked_sub(1).map(|row| run.place(row).0);
-        inner.runs.iter().filter_map(last).max()
+        inner.runs().filter_map(last).max()
     }
 
     /// How many rows are later than a time.
     pub(crate) fn later_than(&self, time: i64) -> usize {
-        let inner = self.inner.read();
         let of_run = |run: &Arc<SortedRows>| run.len() - run.through((time, u64::MAX)).end;
-        inner.runs.iter().map(of_run).sum()
+        self.sorted().runs().map(of_run).sum()
     }
 
     /// A head without the rows that are later than a time, and these as one run. Nothing may be
@@ -267,12 +374,12 @@ impl Head {
         let (mut kept, mut newest) = (Vec::new(), Vec::new());
         for run in &runs {
             let split = run.through((time, u64::MAX)).end;
-            kept.push(Arc::new(run.slice(0..split, true)));
+            kept.push(Part::Run(Arc::new(run.slice(0..split, true))));
             newest.push(Arc::new(run.slice(split..run.len(), false)));
         }
         let kept = Self {
             inner: RwLock::new(Inner {
-                runs: kept,
+                parts: kept,
                 ..Inner::default()
             }),
             ..Self::default()
@@ -288,7 +395,7 @@ impl Head {
     /// Whether there is nothing to be flushed.
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.inner.read();
-        inner.runs.is_empty() && inner.deletions.is_empty() && inner.written.is_empty()
+        inner.parts.is_empty() && inner.deletions.is_empty() && inner.written.is_empty()
     }
 }
 
@@ -299,28 +406,108 @@ mod tests {
     use arrow_array::{ArrayRef, Int64Array, TimestampSecondArray};
     use arrow_schema::{DataType, Field, Schema, TimeUnit};
     use bedload_testkit::Rng;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::rows::{SortedBatch, TableSchema};
+    use crate::rows::{SortedBatch, are_few};
 
-    fn schema() -> TableSchema {
+    fn schema() -> Arc<TableSchema> {
         let fields = vec![
             Field::new("number", DataType::Int64, false),
             Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
         ];
-        TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("storable")
+        Arc::new(TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("storable"))
     }
 
-    /// Rows of these times, each of which holds its sequence number.
-    fn rows(schema: &TableSchema, times: Vec<i64>, first: u64) -> SortedRows {
+    /// Columns of rows of these times, each of which holds its sequence number.
+    fn columns(times: Vec<i64>, first: u64) -> [ArrayRef; 2] {
         let numbers = (first..).take(times.len()).map(u64::cast_signed);
-        let columns: [ArrayRef; 2] = [
+        [
             Arc::new(Int64Array::from_iter_values(numbers)),
             Arc::new(TimestampSecondArray::from(times)),
-        ];
-        SortedBatch::new(schema, columns.to_vec())
+        ]
+    }
+
+    fn rows(schema: &TableSchema, times: Vec<i64>, first: u64) -> SortedRows {
+        SortedBatch::new(schema, columns(times, first).to_vec())
             .expect("no text")
             .numbered(first)
+    }
+
+    fn encoded(schema: &TableSchema, times: &[i64], first: u64) -> EncodedRows {
+        EncodedRows::of_columns(schema, &columns(times.to_vec(), first))
+    }
+
+    #[test]
+    fn commits_become_runs_when_there_are_enough_or_a_reader_comes() {
+        let schema = schema();
+        let head = Head::default();
+        let append = |number: u64| head.append_few(&schema, &encoded(&schema, &[0], number), number);
+        assert!(append(0), "runs before it may have to be merged");
+        let sorted = COMMITS_SORTED as u64;
+        assert!((1..sorted - 1).all(|number| !append(number)));
+        head.merge_small();
+        assert_eq!(head.inner.read().runs().count(), 0, "they wait");
+        assert!(append(sorted - 1), "there are enough");
+        head.merge_small();
+        assert_eq!(head.inner.read().runs().count(), 1);
+        append(sorted);
+        assert_eq!(head.inner.read().runs().count(), 1);
+        assert_eq!(head.runs(u64::MAX).len(), 2, "a reader finds all in runs");
+        for number in sorted + 1..10 * sorted {
+            if append(number) {
+                head.merge_small();
+            }
+            assert_eq!(
+                head.len() as u64,
+                number + 1,
+                "and so do readers after each commit"
+            );
+            check_runs(&head);
+        }
+    }
+
+    #[test]
+    fn a_reader_finds_all_that_was_committed_before_it_came() {
+        let schema = schema();
+        let head = Head::default();
+        let visible = AtomicU64::new(0);
+        const COMMITS: u64 = 20_000;
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut rng = Rng::new(7);
+                    loop {
+                        let before = visible.load(Ordering::Acquire);
+                        let bounds = (Bound::Unbounded, Bound::Unbounded);
+                        assert_eq!(head.count(bounds, before), before);
+                        if before == COMMITS {
+                            return;
+                        }
+                        if before > 0 {
+                            let time = rng.below(before).cast_signed();
+                            let found = head.last_at(time, before, Some);
+                            assert!(found.is_some(), "the row of {time}, of {before}");
+                        }
+                    }
+                });
+            }
+            for number in 0..COMMITS {
+                let time = number.cast_signed();
+                // Long batches come between.
+                let is_to_merge = if number % 1000 == 999 {
+                    head.append(rows(&schema, vec![time], number));
+                    true
+                } else {
+                    head.append_few(&schema, &encoded(&schema, &[time], number), number)
+                };
+                visible.store(number + 1, Ordering::Release);
+                if is_to_merge {
+                    head.merge_small();
+                }
+            }
+        });
+        check_runs(&head);
     }
 
     #[test]
@@ -340,8 +527,15 @@ mod tests {
                     .collect();
                 expected.extend(times.iter().copied().zip(next..));
                 arrived.extend_from_slice(&times);
-                bytes += head.append(rows(&schema, times, next));
-                head.merge_small();
+                let encoded = encoded(&schema, &times, next);
+                if are_few(&encoded) && rng.below(8) > 0 {
+                    if head.append_few(&schema, &encoded, next) {
+                        head.merge_small();
+                    }
+                } else {
+                    bytes += head.append(rows(&schema, times, next));
+                    head.merge_small();
+                }
                 // Numbers that rows of another table got.
                 next += len + rng.below(2);
                 if rng.below(10) == 0 {

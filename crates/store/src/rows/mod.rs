@@ -8,6 +8,7 @@ mod column_types;
 mod copy;
 mod deletion;
 mod encoded_rows;
+mod few_rows;
 mod filter;
 mod frontier;
 mod generation;
@@ -32,6 +33,7 @@ pub(crate) use copy::{approach, copy};
 pub(crate) use deletion::searches;
 pub(crate) use deletion::{Deletion, Deletions, Stretch};
 pub(crate) use encoded_rows::EncodedRows;
+pub(crate) use few_rows::are_few;
 pub(crate) use filter::Filter;
 pub(crate) use frontier::Frontier;
 pub(crate) use generation::Generation;
@@ -42,7 +44,7 @@ pub use schema::TableSchema;
 pub(crate) use schema::{ColumnPlace, ColumnRecord, check_columns};
 pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
 pub(crate) use table_entry::TableEntry;
-pub(crate) use variable::Variable;
+pub(crate) use variable::KeptVariable;
 pub(crate) use verified::Verified;
 
 /// Names a table within its store, for ever: a dropped table's number is not given out again.

@@ -83,11 +83,15 @@ impl SortedBatch {
 
     /// The rows, the first of which to arrive has this sequence number; the others follow it.
     pub(crate) fn numbered(self, first: u64) -> SortedRows {
-        let rows = self.times.len() as u64;
+        self.numbered_by(|row| first + row as u64)
+    }
+
+    /// The rows with the sequence numbers of their positions in the batch, which ascend.
+    pub(super) fn numbered_by(self, number: impl Fn(usize) -> u64) -> SortedRows {
         let (sequences, arrivals): (ScalarBuffer<u64>, _) = match self.arrival {
-            None => ((first..first + rows).collect(), None),
+            None => ((0..self.times.len()).map(number).collect(), None),
             Some((order, arrived)) => {
-                let numbers = order.iter().map(|&row| first + u64::from(row));
+                let numbers = order.iter().map(|&row| number(row as usize));
                 (numbers.collect(), Some(arrived))
             }
         };

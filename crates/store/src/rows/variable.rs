@@ -7,43 +7,43 @@ use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
 
 /// A column of text or of bytes: both are read as bytes.
-#[derive(Debug, Clone)]
-pub(crate) struct Variable {
-    ends: OffsetBuffer<i32>,
-    values: Buffer,
-    nulls: Option<NullBuffer>,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variable<'a> {
+    ends: &'a OffsetBuffer<i32>,
+    values: &'a Buffer,
+    nulls: Option<&'a NullBuffer>,
 }
 
-impl Variable {
+impl<'a> Variable<'a> {
     /// The array as one; `None` if it is of another type.
-    pub(crate) fn of(array: &dyn Array) -> Option<Self> {
+    pub(crate) fn of(array: &'a dyn Array) -> Option<Self> {
         let (ends, values) = if let Some(text) = array.as_string_opt::<i32>() {
-            (text.offsets().clone(), text.values().clone())
+            (text.offsets(), text.values())
         } else {
             let bytes = array.as_binary_opt::<i32>()?;
-            (bytes.offsets().clone(), bytes.values().clone())
+            (bytes.offsets(), bytes.values())
         };
         Some(Self {
             ends,
             values,
-            nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
+            nulls: array.nulls().filter(|nulls| nulls.null_count() > 0),
         })
     }
 
     /// Those among the columns of some rows.
-    pub(crate) fn all(columns: &[ArrayRef]) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(columns: &'a [ArrayRef]) -> impl Iterator<Item = Self> {
         columns.iter().filter_map(|array| Self::of(&**array))
     }
 
     /// Where the values end in [`values`](Self::values), the first before all: ascending, and one
     /// more than there are rows.
-    pub(crate) fn ends(&self) -> &[i32] {
-        &self.ends
+    pub(crate) fn ends(&self) -> &'a [i32] {
+        self.ends
     }
 
     /// All bytes between the first and the last of the ends, those of rows without a value
     /// included.
-    pub(crate) fn values(&self) -> &[u8] {
+    pub(crate) fn values(&self) -> &'a [u8] {
         &self.values[offset(self.ends[0])..offset(self.ends[self.ends.len() - 1])]
     }
 
@@ -53,8 +53,8 @@ impl Variable {
     }
 
     /// The value of a row; none where it has none.
-    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+    pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
         Some(&self.values[offset(self.ends[row])..offset(self.ends[row + 1])])
@@ -73,6 +73,34 @@ impl Variable {
     pub(crate) fn longest(&self) -> usize {
         let lens = self.ends.windows(2).map(|ends| ends[1].abs_diff(ends[0]));
         lens.max().unwrap_or(0) as usize
+    }
+}
+
+/// A column of text or of bytes that keeps the memory of its array.
+#[derive(Debug)]
+pub(crate) struct KeptVariable {
+    ends: OffsetBuffer<i32>,
+    values: Buffer,
+    nulls: Option<NullBuffer>,
+}
+
+impl KeptVariable {
+    /// The array as one; `None` if it is of another type.
+    pub(crate) fn of(array: &dyn Array) -> Option<Self> {
+        let column = Variable::of(array)?;
+        Some(Self {
+            ends: column.ends.clone(),
+            values: column.values.clone(),
+            nulls: column.nulls.cloned(),
+        })
+    }
+
+    pub(crate) fn column(&self) -> Variable<'_> {
+        Variable {
+            ends: &self.ends,
+            values: &self.values,
+            nulls: self.nulls.as_ref(),
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //!    the state's lock, where the space for it on the disk is claimed too, and filled with zeros if
 //!    it was never written, unless no commit waits for syncs. Only the claim can fail, so a full
 //!    disk is noticed before anything depends on the record.
-//! 2. One thread at a time writes and syncs: the *leader*, the first that finds no other. It takes
-//!    the whole buffer, so that all threads which appended before share its sync; the others wait.
+//! 2. One thread at a time writes: the *leader*, the first that finds no other. It takes the whole
+//!    buffer, so that all threads which appended before share its write; the others wait. One
+//!    thread at a time syncs: it leads a write and then syncs, while others may lead the next
+//!    writes. It vouches for what was written when its sync began.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync
 //!    nothing is written any more: what the disk then holds is unknown.
 //! 4. What a record names in other files may be on its way to the disk while the record is
@@ -54,6 +56,22 @@ const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
 
+/// How often a thread that waits for a write looks whether it is done before it sleeps: a write that
+/// is not synced takes less time than waking a thread.
+const LOOKS: u32 = 24;
+
+/// Waits a moment: shorter than a write, and later long enough for other threads to have the
+/// processor.
+fn look_away(looks: u32) {
+    if looks < LOOKS / 2 {
+        for _ in 0..8 {
+            std::hint::spin_loop();
+        }
+    } else {
+        std::thread::yield_now();
+    }
+}
+
 /// A write that a record names and that is on its way to the disk.
 pub(crate) trait Pending: std::fmt::Debug + Send + Sync {
     /// Returns once it is durable. Asked once, after the record itself is synced.
@@ -92,7 +110,9 @@ struct State {
     ended: Vec<Ended>,
     /// Spare segments, the longest last (rule 6).
     spares: Vec<(Spare, Extent)>,
-    leading: bool,
+    /// Whether a thread writes, and whether one is about to make a sync, or makes it (rule 2).
+    writing: bool,
+    syncing: bool,
     syncs: u64,
     /// When the last sync of those that are paced began.
     last_sync: Instant,
@@ -263,7 +283,8 @@ impl Log {
             written: position,
             synced: position,
             spares: Vec::new(),
-            leading: false,
+            writing: false,
+            syncing: false,
             syncs: 0,
             last_sync: Instant::now(),
             failed: None,
@@ -497,23 +518,26 @@ impl Log {
         sync: Option<Duration>,
     ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
+        let mut looks = 0;
         loop {
             if done(&state) {
                 return Ok(state);
             }
             state.check()?;
-            if state.leading {
+            let is_led = state.writing || (sync.is_some() && state.syncing);
+            if is_led && sync.is_none() && looks < LOOKS {
+                looks += 1;
+                MutexGuard::unlocked(&mut state, || look_away(looks));
+                continue;
+            }
+            if is_led {
                 self.progress.wait(&mut state);
                 continue;
             }
-            state.leading = true;
-            if let Some(pace) = sync.filter(|pace| !pace.is_zero()) {
-                let wait = pace.saturating_sub(state.last_sync.elapsed());
-                MutexGuard::unlocked(&mut state, || std::thread::sleep(wait));
-                state.last_sync = Instant::now();
-            }
-            let outcome = Self::lead(&mut state, sync.is_some());
-            state.leading = false;
+            let outcome = match sync {
+                Some(pace) => self.sync(&mut state, pace),
+                None => Self::write(&mut state, false),
+            };
             if let Err(error) = &outcome {
                 state.failed = Some(error.to_string().into());
             }
@@ -522,45 +546,64 @@ impl Log {
         }
     }
 
-    /// Writes what is buffered, and syncs if asked; the lock is released meanwhile.
-    fn lead(state: &mut MutexGuard<'_, State>, sync: bool) -> Result<()> {
-        let (begin, end) = (state.written, state.end);
-        // Nothing but what is written now waits for a sync.
-        let is_alone = begin == state.synced;
-        let (mut bytes, offset) = if end > begin {
-            state.take_buffer()
-        } else {
-            (Buffer::default(), 0)
-        };
-        let pending = if sync {
-            std::mem::take(&mut state.pending)
-        } else {
-            Vec::new()
-        };
-        let segment = state.segment.clone();
-        let outcome = MutexGuard::unlocked(state, || {
-            bytes.pad(BLOCK_BYTES);
-            let file = &*segment.file;
-            let outcome = match (bytes.is_empty(), sync) {
-                (false, true) if is_alone => file.write_durably(offset, &bytes),
-                (is_empty, _) => {
-                    let written = if is_empty {
-                        Ok(())
-                    } else {
-                        file.write_at(offset, &bytes)
-                    };
-                    written.and_then(|()| if sync { file.sync() } else { Ok(()) })
-                }
-            };
-            outcome.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
-            pending.iter().try_for_each(|pending| pending.wait())
-        });
-        outcome?;
-        state.written = end;
-        if sync {
-            state.synced = end;
-            state.syncs += 1;
+    /// Writes what is buffered and syncs, no sooner than `pace` after the last sync that was paced;
+    /// the lock is released meanwhile.
+    fn sync(&self, state: &mut MutexGuard<'_, State>, pace: Duration) -> Result<()> {
+        state.syncing = true;
+        if !pace.is_zero() {
+            let wait = pace.saturating_sub(state.last_sync.elapsed());
+            MutexGuard::unlocked(state, || std::thread::sleep(wait));
+            state.last_sync = Instant::now();
         }
+        while state.writing {
+            self.progress.wait(state);
+        }
+        let synced = state.check().and_then(|()| self.write_and_sync(state));
+        state.syncing = false;
+        state.synced = synced?;
+        state.syncs += 1;
+        Ok(())
+    }
+
+    /// Returns the position up to which everything is durable.
+    fn write_and_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<u64> {
+        // Nothing but what is written now waits for a sync.
+        let is_alone = state.written == state.synced && state.end > state.written;
+        let pending = std::mem::take(&mut state.pending);
+        let segment = state.segment.clone();
+        Self::write(state, is_alone)?;
+        let end = state.written;
+        self.progress.notify_all();
+        MutexGuard::unlocked(state, || {
+            if !is_alone {
+                let synced = segment.file.sync();
+                synced.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
+            }
+            pending.iter().try_for_each(|pending| pending.wait())
+        })?;
+        Ok(end)
+    }
+
+    /// Writes what is buffered, durably if asked; the lock is released meanwhile.
+    fn write(state: &mut MutexGuard<'_, State>, durably: bool) -> Result<()> {
+        let end = state.end;
+        if end == state.written {
+            return Ok(());
+        }
+        let (mut bytes, offset) = state.take_buffer();
+        let segment = state.segment.clone();
+        state.writing = true;
+        let written = MutexGuard::unlocked(state, || {
+            bytes.pad(BLOCK_BYTES);
+            if durably {
+                segment.file.write_durably(offset, &bytes)
+            } else {
+                segment.file.write_at(offset, &bytes)
+            }
+        });
+        state.writing = false;
+        written.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
+        state.written = end;
         bytes.clear();
         state.idle = bytes;
         Ok(())
@@ -702,6 +745,36 @@ mod tests {
         log.sync_to(log.end()).expect("a sound disk");
         let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!(found.records, records);
+    }
+
+    #[test]
+    fn writes_and_syncs_of_several_threads_lose_nothing() {
+        let disk = SimDisk::new(1);
+        let (log, dir) = begin(&disk);
+        let log = log.relaxed();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let log = &log;
+                scope.spawn(move || {
+                    for number in 0..500 {
+                        let end = log.append(&[3]).expect("a sound disk");
+                        if number % 10 == thread {
+                            log.sync_to(end).expect("a sound disk");
+                            assert!(log.state.lock().synced >= end);
+                        } else {
+                            log.write_to(end).expect("a sound disk");
+                            assert!(log.state.lock().written >= end);
+                        }
+                    }
+                });
+            }
+        });
+        let state = log.state.lock();
+        assert!(!state.writing && !state.syncing && state.synced <= state.written);
+        assert_eq!(state.written, state.end);
+        drop(state);
+        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+        assert_eq!((found.records, found.position), (2000, log.end()));
     }
 
     #[test]

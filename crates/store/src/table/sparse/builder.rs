@@ -10,7 +10,7 @@ use super::block::{BlockView, MAGIC, Owner};
 use super::shape::HEADER_BYTES;
 use crate::codec::Writer;
 use crate::error::{Error, Result};
-use crate::rows::{ColumnPlace, TableSchema, Variable};
+use crate::rows::{ColumnPlace, KeptVariable, TableSchema};
 
 /// A block that rows are put into and taken out of. It is made at the end of a buffer, where it
 /// stays.
@@ -35,7 +35,7 @@ pub(crate) struct Cells {
     bits: Vec<BooleanBuffer>,
     /// Fixed columns but for the flags: the values of all rows, and which rows have none.
     fixed: Vec<(Buffer, Option<NullBuffer>)>,
-    variable: Vec<Variable>,
+    variable: Vec<KeptVariable>,
 }
 
 impl Cells {
@@ -69,7 +69,7 @@ impl Cells {
                         .fixed
                         .push((values, nulls.filter(|nulls| nulls.null_count() > 0)));
                 }
-                ColumnPlace::Variable(_) => cells.variable.extend(Variable::of(&**array)),
+                ColumnPlace::Variable(_) => cells.variable.extend(KeptVariable::of(&**array)),
             }
         }
         cells
@@ -92,7 +92,7 @@ impl Cells {
 
     /// A variable column of a row; empty where there is no value.
     pub(super) fn variable(&self, column: usize, row: usize) -> &[u8] {
-        self.variable[column].get(row).unwrap_or_default()
+        self.variable[column].column().get(row).unwrap_or_default()
     }
 }
 
@@ -256,7 +256,8 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
                 }
             }
         }
-        for (number, column) in cells.variable.iter().enumerate() {
+        let variable = || cells.variable.iter().map(KeptVariable::column);
+        for (number, column) in variable().enumerate() {
             for (row, slot) in rows.clone().zip(first..) {
                 if let Some(value) = column.get(row) {
                     self.cells[number * shape.rows + slot] = self.take_text(value);
@@ -267,7 +268,7 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
             return Ok(());
         }
         for row in rows {
-            let text = cells.variable.iter().filter_map(|column| column.get(row));
+            let text = variable().filter_map(|column| column.get(row));
             let text: usize = text.map(<[u8]>::len).sum();
             if text > shape.dimensions.text_bytes_max as usize {
                 return Err(Error::TooLarge {
