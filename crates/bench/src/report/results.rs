@@ -41,6 +41,26 @@ fn proc_field(path: &str, name: &str) -> String {
     found.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }
 
+/// Returns the revision of the code, with a suffix if sources differ from it. Results that were
+/// just measured are no sources.
+fn commit() -> String {
+    let revision = said("git", &["rev-parse", "--short=12", "HEAD"]);
+    let changed = [
+        "status",
+        "--porcelain",
+        "--",
+        "Cargo.lock",
+        "crates",
+        ":!crates/bench/results",
+    ];
+    let suffix = if said("git", &changed).is_empty() {
+        ""
+    } else {
+        "-dirty"
+    };
+    revision + suffix
+}
+
 impl Origin {
     /// Returns the origin of a run of this process.
     #[must_use]
@@ -56,10 +76,7 @@ impl Origin {
         Self {
             command: format!("bedload-bench {}", arguments.join(" ")),
             date: said("date", &["-u", "+%Y-%m-%d %H:%M"]),
-            commit: said(
-                "git",
-                &["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"],
-            ),
+            commit: commit(),
             machine: format!(
                 "{processors} processors of {}, {} GiB, Linux {}",
                 proc_field("/proc/cpuinfo", "model name"),

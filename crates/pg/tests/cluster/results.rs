@@ -28,6 +28,18 @@ fn output_of(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
+/// The revision of the code, with a suffix if sources differ from it.
+fn commit() -> String {
+    let revision = output_of("git", &["rev-parse", "--short=12", "HEAD"]);
+    let changed = ["status", "--porcelain", "--", "../..", ":!../../bench/results"];
+    let suffix = if output_of("git", &changed).is_empty() {
+        ""
+    } else {
+        "-dirty"
+    };
+    revision + suffix
+}
+
 /// The machine: processors, memory, system.
 fn machine() -> String {
     let field = |path: &str, name: &str| {
@@ -59,10 +71,7 @@ impl Results {
             let origin = format!(
                 r#"{{"command":"{command}","date":"{}","commit":"{}","machine":"{}","note":"{note}"}}"#,
                 output_of("date", &["-u", "+%Y-%m-%d %H:%M"]),
-                output_of(
-                    "git",
-                    &["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
-                ),
+                commit(),
                 machine(),
             );
             writeln!(file, "{origin}").expect("written");
