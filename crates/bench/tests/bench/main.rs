@@ -145,7 +145,13 @@ fn results_are_those_of_stored_runs() {
             .to_str()
             .expect("text")
             .to_owned();
-        assert!(STORED_RUNS.iter().any(|run| run.name == name), "{name}");
+        // Those of PostgreSQL come from the extension's own workspace.
+        let text = fs::read_to_string(&path).expect("results are read");
+        let is_of_postgres = name.starts_with("pg-") && text.starts_with(r#"{"command":"make pg-"#);
+        assert!(
+            is_of_postgres || STORED_RUNS.iter().any(|run| run.name == name),
+            "{name}"
+        );
     }
 }
 
