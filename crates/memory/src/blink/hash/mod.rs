@@ -23,8 +23,8 @@
 //! - *An insert searches for its key* in every bucket where it may be, so a key is stored once.
 //!   Instead of all probed buckets it searches those that the home bucket notes as strays of
 //!   earlier probes, usually none. Lookups use the notes too.
-//! - *A split at the right end keeps most entries* where keys ascend, as in B+-trees, and one at the
-//!   left end few where they descend; elsewhere it halves a leaf.
+//! - *A split at the right end keeps most entries* where keys ascend, as in B+-trees, and one at
+//!   the left end few where they descend; elsewhere it halves a leaf.
 //! - *Readers settle a bucket only if it lacks entries*: one of a right half. In a left half they
 //!   ignore entries beyond the fence.
 //! - *A scanned hash leaf also keeps its entries in order* ([`ordered_view`]), so that scans of the

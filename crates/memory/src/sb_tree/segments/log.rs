@@ -318,8 +318,8 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Chains the first `len` entries: their keys, which ascended up to the last, no longer do. Only
-    /// the owner calls it (rule 5).
+    /// Chains the first `len` entries: their keys, which ascended up to the last, no longer do.
+    /// Only the owner calls it (rule 5).
     #[cold]
     fn begin_chains(&self, len: usize, generation: u64) {
         self.chains.clear();
