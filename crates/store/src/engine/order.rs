@@ -86,9 +86,9 @@ impl<V> Order<V> {
         self.next.lock()
     }
 
-    /// Commits under the commit lock: `place` gets the first sequence number and the view, puts rows
-    /// into the log and the active generation, and returns one above the last number that it took.
-    /// If it fails, nothing was committed. In a store without commits there is no view.
+    /// Commits under the commit lock: `place` gets the first sequence number and the view, puts
+    /// rows into the log and the active generation, and returns one above the last number that it
+    /// took. If it fails, nothing was committed. In a store without commits there is no view.
     pub(super) fn commit<T, E>(
         &self,
         place: impl FnOnce(u64, Option<&V>) -> Result<(T, u64), E>,
@@ -105,8 +105,8 @@ impl<V> Order<V> {
         self.visible.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Seals under the commit lock: `seal` gets the next sequence number and the view, makes what is
-    /// in the log durable, and returns the view in which another generation is active, and the
+    /// Seals under the commit lock: `seal` gets the next sequence number and the view, makes what
+    /// is in the log durable, and returns the view in which another generation is active, and the
     /// first sequence number of that one; or nothing if it seals nothing. Returns the first number
     /// that was not sealed.
     pub(super) fn seal<E>(

@@ -15,8 +15,8 @@ use super::encoded_rows::{
 use super::schema::ColumnPlace;
 use super::{SortedBatch, SortedRows, TableSchema};
 
-/// A commit of more rows, or of more bytes, is a run of its own: making arrays of it costs little for
-/// a row, and copying it once more would not.
+/// A commit of more rows, or of more bytes, is a run of its own: making arrays of it costs little
+/// for a row, and copying it once more would not.
 const ROWS_MAX: usize = 32;
 const BYTES_MAX: usize = 4096;
 

@@ -52,8 +52,8 @@ impl Generation {
         head
     }
 
-    /// Adds the rows of a short commit to the head of a table: the sequence number of the first, and
-    /// bytes of memory that they count for. Returns the head if it is time to merge runs.
+    /// Adds the rows of a short commit to the head of a table: the sequence number of the first,
+    /// and bytes of memory that they count for. Returns the head if it is time to merge runs.
     pub(crate) fn append_few(
         &self,
         table: &TableEntry,

@@ -1,10 +1,10 @@
 //! The head of a table: its newest rows, in memory.
 //!
 //! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own
-//! and is not touched again until it is flushed. The rows of short commits wait in the form that the
-//! log has ([`FewRows`]), until there are enough commits for a run, or a reader comes. Small runs are
-//! merged with those that arrived next to them, sixteen at a time, so that a reader meets few runs
-//! whatever the size of commits, and each row is copied a few times at most.
+//! and is not touched again until it is flushed. The rows of short commits wait in the form that
+//! the log has ([`FewRows`]), until there are enough commits for a run, or a reader comes. Small
+//! runs are merged with those that arrived next to them, sixteen at a time, so that a reader meets
+//! few runs whatever the size of commits, and each row is copied a few times at most.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};

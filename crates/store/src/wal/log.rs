@@ -56,8 +56,8 @@ const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
 
-/// How often a thread that waits for a write looks whether it is done before it sleeps: a write that
-/// is not synced takes less time than waking a thread.
+/// How often a thread that waits for a write looks whether it is done before it sleeps: a write
+/// that is not synced takes less time than waking a thread.
 const LOOKS: u32 = 24;
 
 /// Waits a moment: shorter than a write, and later long enough for other threads to have the
