@@ -108,17 +108,25 @@ impl Head {
         if self.has_few_to_sort() {
             self.sort_few();
         }
-        while let Some((at, runs)) = self.small_runs() {
-            let merged = at..at + runs.len();
+        while let Some(runs) = self.small_runs() {
             // Text of so few rows fits an array; if it ever does not, readers meet more runs.
-            let Ok(run) = RowsInOrder::new(runs).into_run() else {
+            let Ok(merged) = RowsInOrder::new(runs.clone()).into_run() else {
                 return;
             };
-            self.inner
-                .write()
-                .parts
-                .splice(merged, [Part::Run(Arc::new(run))]);
+            self.replace(&runs, merged);
         }
+    }
+
+    /// Puts a run in the place of those that it was merged from. They still follow one another, but
+    /// few rows before them may have become a run meanwhile, which moves them.
+    fn replace(&self, runs: &[Arc<SortedRows>], merged: SortedRows) {
+        let mut inner = self.inner.write();
+        let is_first = |part: &Part| part.run().is_some_and(|run| Arc::ptr_eq(run, &runs[0]));
+        let at = inner.parts.iter().position(is_first);
+        let at = at.expect("only the thread that merges takes runs out");
+        inner
+            .parts
+            .splice(at..at + runs.len(), [Part::Run(Arc::new(merged))]);
     }
 
     /// Whether there are few rows that no others will join.
@@ -135,35 +143,42 @@ impl Head {
     /// Makes a run of all few rows that follow one another and are there now.
     fn sort_few(&self) {
         let _sorting = self.sorting.lock();
+        for few in self.few() {
+            self.put_sorted(&few, few.to_run());
+        }
+    }
+
+    /// Copies of all few rows.
+    fn few(&self) -> Vec<FewRows> {
         let few = |part: &Part| match part {
             Part::Run(_) => None,
             Part::Few(few) => Some(few.clone()),
         };
-        let found: Vec<FewRows> = self.inner.read().parts.iter().filter_map(few).collect();
-        for few in found {
-            let run = Part::Run(Arc::new(few.to_run()));
-            let mut inner = self.inner.write();
-            let parts = inner.parts.iter_mut().enumerate();
-            // Runs before them may have been merged meanwhile, and commits may have come.
-            let Some((at, left)) = parts
-                .filter_map(|(number, part)| match part {
-                    Part::Few(left) if left.first() == few.first() => Some((number, left)),
-                    _ => None,
-                })
-                .next()
-            else {
-                continue;
-            };
-            left.remove_first(few.commits());
-            if left.commits() == 0 {
-                inner.parts[at] = run;
-            } else {
-                inner.parts.insert(at, run);
-            }
+        self.inner.read().parts.iter().filter_map(few).collect()
+    }
+
+    /// Puts a run in the place of the few rows that it was made of. Runs before them may have been
+    /// merged meanwhile, and commits may have come.
+    fn put_sorted(&self, few: &FewRows, run: SortedRows) {
+        let mut inner = self.inner.write();
+        let mut parts = inner.parts.iter_mut().enumerate();
+        let found = parts.find_map(|(number, part)| match part {
+            Part::Few(left) if left.first() == few.first() => Some((number, left)),
+            _ => None,
+        });
+        let Some((at, left)) = found else {
+            return;
+        };
+        left.remove_first(few.commits());
+        let run = Part::Run(Arc::new(run));
+        if left.commits() == 0 {
+            inner.parts[at] = run;
+        } else {
+            inner.parts.insert(at, run);
         }
     }
 
-    /// What there is, with all that was committed before in runs.
+    /// The rows and deletions, after all that was committed before this call became runs.
     fn sorted(&self) -> RwLockReadGuard<'_, Inner> {
         let inner = self.inner.read();
         if inner.parts.iter().all(|part| part.run().is_some()) {
@@ -174,8 +189,8 @@ impl Head {
         self.inner.read()
     }
 
-    /// Runs that are worth merging, and the number of the first.
-    fn small_runs(&self) -> Option<(usize, Vec<Arc<SortedRows>>)> {
+    /// Runs that are worth merging, which follow one another.
+    fn small_runs(&self) -> Option<Vec<Arc<SortedRows>>> {
         let inner = self.inner.read();
         let size = |run: &SortedRows| run.len().checked_ilog2().unwrap_or(0) / SIZE_BITS;
         let waiting = usize::from(matches!(inner.parts.last(), Some(Part::Few(_))));
@@ -183,15 +198,8 @@ impl Head {
         (0..SMALL_SIZES).find_map(|most| {
             let runs = inner.parts[..end].iter().rev().map_while(Part::run);
             let trailing = runs.take_while(|run| size(run) <= most).count();
-            let at = end - trailing;
-            let runs = || {
-                inner.parts[at..end]
-                    .iter()
-                    .filter_map(Part::run)
-                    .cloned()
-                    .collect()
-            };
-            (trailing >= FAN_IN).then(|| (at, runs()))
+            let runs = || inner.parts[end - trailing..end].iter().filter_map(Part::run);
+            (trailing >= FAN_IN).then(|| runs().cloned().collect())
         })
     }
 
@@ -465,6 +473,31 @@ mod tests {
             );
             check_runs(&head);
         }
+    }
+
+    /// A reader makes a run of few rows, to which commits were added meanwhile, and which are not
+    /// the last ones any more, while another thread merges the runs behind them.
+    #[test]
+    fn runs_that_move_while_they_are_merged_are_replaced_where_they_are() {
+        let schema = schema();
+        let head = Head::default();
+        head.append_few(&schema, &encoded(&schema, &[0], 0), 0);
+        let few = head.few();
+        head.append_few(&schema, &encoded(&schema, &[1], 1), 1);
+        for number in 2..2 + FAN_IN as u64 {
+            head.append(rows(&schema, vec![number.cast_signed()], number));
+        }
+        let runs = head.small_runs().expect("there are enough");
+        head.put_sorted(&few[0], few[0].to_run());
+        let merged = RowsInOrder::new(runs.clone()).into_run().expect("no text");
+        head.replace(&runs, merged);
+        let count = 2 + FAN_IN;
+        assert_eq!(head.len(), count);
+        assert_eq!(
+            head.count((Bound::Unbounded, Bound::Unbounded), u64::MAX),
+            count as u64
+        );
+        check_runs(&head);
     }
 
     #[test]
