@@ -21,6 +21,16 @@ pub struct Entrant<M> {
 }
 
 impl<M> Entrant<M> {
+    /// Creates one that is no third party's.
+    #[must_use]
+    pub const fn ours(name: &'static str, make: M) -> Self {
+        Self {
+            name,
+            is_peer: false,
+            make,
+        }
+    }
+
     /// Returns the result of `measure`; `None` if the entrant is a peer and panics, which is
     /// reported.
     pub fn unless_it_panics<T>(&self, measure: impl FnOnce() -> T) -> Option<T> {

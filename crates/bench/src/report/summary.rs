@@ -16,7 +16,7 @@ const COLUMNS: [&str; 8] = [
     "parquet",
 ];
 
-/// What a row says, and the file, setting and metric of its figures.
+/// The name of a row, and the file, setting and metric of its figures.
 type Line = (&'static str, &'static str, &'static str, &'static str);
 
 const LINES: &[Line] = &[

@@ -116,7 +116,7 @@ struct Subject {
     table: String,
     /// The row to come next.
     next: u64,
-    /// What each turn gave, by metric and unit.
+    /// The figure of each turn, by metric and unit.
     figures: Vec<(String, &'static str, Vec<f64>)>,
     /// How long each transaction took, in milliseconds, by kind.
     waits: Vec<(String, Vec<f64>)>,

@@ -11,7 +11,7 @@ pub(crate) struct Results {
     rows: u64,
 }
 
-/// What a figure is about.
+/// The subject, setting and metric of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure<'a> {
     pub(crate) subject: &'a str,
@@ -21,7 +21,7 @@ pub(crate) struct Figure<'a> {
     pub(crate) unit: &'a str,
 }
 
-/// What a program prints, on one line.
+/// Returns the output of a program without its last line end.
 fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);

@@ -333,9 +333,7 @@ impl Engine {
                 return Err(Error::OpenForReading { path });
             };
             if tables.into_iter().any(|id| view.catalogue.get(id).is_none()) {
-                return Err(Error::NoSuchTable {
-                    name: "this one, which was dropped".into(),
-                });
+                return Err(no_such_table());
             }
             place(first, view)
         })

@@ -137,7 +137,7 @@ impl<V> Order<V> {
             self.show(visible);
             std::mem::replace(&mut *published, Arc::new(view))
         };
-        // What only it has is freed without a lock.
+        // Frees the memory that only the earlier view held, without a lock.
         drop(earlier);
     }
 
@@ -147,7 +147,7 @@ impl<V> Order<V> {
         let of_commits = next.view.replace(view.clone());
         let published = std::mem::replace(&mut *self.view.write(), view);
         drop(next);
-        // What only they have is freed without a lock.
+        // Frees the memory that only the earlier view held, without a lock.
         drop((of_commits, published));
     }
 }

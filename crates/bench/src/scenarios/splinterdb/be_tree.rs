@@ -27,18 +27,28 @@ struct Setting {
 }
 
 const SETTINGS: [Entrant<Setting>; 3] = [
-    of_setting("random", scattered, false),
-    of_setting("random, filters", scattered, true),
-    of_setting("in order", |number| number << 8, false),
+    Entrant::ours(
+        "random",
+        Setting {
+            key: scattered,
+            has_filters: false,
+        },
+    ),
+    Entrant::ours(
+        "random, filters",
+        Setting {
+            key: scattered,
+            has_filters: true,
+        },
+    ),
+    Entrant::ours(
+        "in order",
+        Setting {
+            key: |number| number << 8,
+            has_filters: false,
+        },
+    ),
 ];
-
-const fn of_setting(name: &'static str, key: fn(u64) -> u64, has_filters: bool) -> Entrant<Setting> {
-    Entrant {
-        name,
-        is_peer: false,
-        make: Setting { key, has_filters },
-    }
-}
 
 pub(super) fn subjects() -> Vec<&'static str> {
     SETTINGS.iter().map(|entrant| entrant.name).collect()

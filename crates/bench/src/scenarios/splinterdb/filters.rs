@@ -16,19 +16,11 @@ const QUESTIONS: u64 = 1_000_000;
 
 /// Bits for each key.
 const BITS: [Entrant<u8>; 4] = [
-    of_bits("8 bits", 8),
-    of_bits("10 bits", 10),
-    of_bits("12 bits", 12),
-    of_bits("16 bits", 16),
+    Entrant::ours("8 bits", 8),
+    Entrant::ours("10 bits", 10),
+    Entrant::ours("12 bits", 12),
+    Entrant::ours("16 bits", 16),
 ];
-
-const fn of_bits(name: &'static str, bits: u8) -> Entrant<u8> {
-    Entrant {
-        name,
-        is_peer: false,
-        make: bits,
-    }
-}
 
 pub(super) fn subjects() -> Vec<&'static str> {
     BITS.iter().map(|entrant| entrant.name).collect()

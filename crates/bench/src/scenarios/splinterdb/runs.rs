@@ -15,15 +15,11 @@ use crate::runner::{Entrant, Trial};
 const LOOKUPS: u64 = 100_000;
 
 /// The number of runs into which the entries are divided.
-const RUNS: [Entrant<u64>; 3] = [of_runs("1 run", 1), of_runs("2 runs", 2), of_runs("8 runs", 8)];
-
-const fn of_runs(name: &'static str, runs: u64) -> Entrant<u64> {
-    Entrant {
-        name,
-        is_peer: false,
-        make: runs,
-    }
-}
+const RUNS: [Entrant<u64>; 3] = [
+    Entrant::ours("1 run", 1),
+    Entrant::ours("2 runs", 2),
+    Entrant::ours("8 runs", 8),
+];
 
 pub(super) fn subjects() -> Vec<&'static str> {
     RUNS.iter().map(|entrant| entrant.name).collect()

@@ -127,7 +127,7 @@ impl<W: Words> Trunk<W> {
             leaf.insert(place, key, value, latched.writer());
         } else {
             let was_rightmost = leaf.header().is_rightmost();
-            // Of the right-most leaf the low fence may be unknown.
+            // The right-most leaf may not know its low fence.
             let is_leftmost = found.low.is_none() && !was_rightmost;
             let (fence, right) = leaf.split(is_leftmost, place, key, value, latched.writer(), guard);
             if was_rightmost {
