@@ -69,6 +69,7 @@ mod scan;
 #[cfg(test)]
 mod simulation;
 mod store;
+mod sync;
 mod table;
 #[cfg(feature = "times")]
 pub mod times;

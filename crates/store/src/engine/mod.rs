@@ -28,7 +28,6 @@ mod names;
 mod open;
 mod order;
 mod pace;
-mod primitive;
 mod process;
 mod reading;
 mod recovery;

@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock};
 
 /// The commit lock, the published view and the watermark.
 #[derive(Debug)]
@@ -161,6 +161,7 @@ mod loom_models {
     use loom::thread;
 
     use super::*;
+    use crate::sync::explore;
 
     /// A head: the sequence numbers of rows.
     type Head = Arc<Mutex<Vec<u64>>>;
@@ -229,15 +230,9 @@ mod loom_models {
         }
     }
 
-    fn explore(model: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound.get_or_insert(3);
-        builder.check(model);
-    }
-
     #[test]
     fn loom_readers_see_a_prefix_of_the_commits() {
-        explore(|| {
+        explore(3, || {
             let store = Store::new();
             let writers = [(); 2].map(|()| {
                 let store = store.clone();
@@ -245,7 +240,9 @@ mod loom_models {
             });
             let before = store.check();
             assert!(store.check() >= before, "time goes forward");
-            writers.map(|writer| writer.join().expect("it commits"));
+            for writer in writers {
+                writer.join().expect("it commits");
+            }
             assert_eq!(store.check(), 2);
             assert_eq!(*store.log.lock(), [0, 1]);
         });
@@ -253,7 +250,7 @@ mod loom_models {
 
     #[test]
     fn loom_seals_wait_for_commits_and_are_visible() {
-        explore(|| {
+        explore(3, || {
             let store = Store::new();
             let writer = {
                 let store = store.clone();
@@ -276,7 +273,7 @@ mod loom_models {
 
     #[test]
     fn loom_a_view_without_a_seal_keeps_what_is_committed() {
-        explore(|| {
+        explore(3, || {
             let store = Store::new();
             let flusher = {
                 let store = store.clone();

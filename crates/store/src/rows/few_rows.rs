@@ -12,6 +12,7 @@ use bedload_trees::RowLayout;
 use super::encoded_rows::{
     BUFFER_ALIGNMENT, COLUMN_HEADER_BYTES, EncodedRows, HEADER_BYTES, len32, pad, push_bits,
 };
+use super::parts::Few;
 use super::schema::ColumnPlace;
 use super::{SortedBatch, SortedRows, TableSchema};
 
@@ -61,36 +62,6 @@ impl FewRows {
             rows: rows.len(),
             end: self.bytes.len(),
         });
-    }
-
-    /// How many commits there are.
-    pub(super) fn commits(&self) -> usize {
-        self.commits.len()
-    }
-
-    /// The sequence number of the first row.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.commits.first().map(|commit| commit.first)
-    }
-
-    /// Takes out the first commits.
-    pub(super) fn remove_first(&mut self, commits: usize) {
-        let begin = commits.checked_sub(1).map_or(0, |last| self.commits[last].end);
-        self.commits.drain(..commits);
-        self.commits.iter_mut().for_each(|commit| commit.end -= begin);
-        self.bytes.drain(..begin);
-    }
-
-    /// The rows as a run.
-    pub(super) fn to_run(&self) -> SortedRows {
-        let columns = self.joined().decode(&self.schema);
-        let sorted = columns.map(|columns| SortedBatch::new(&self.schema, columns));
-        let sorted = sorted.expect("rows are encoded as they are decoded");
-        let numbers = |commit: &Commit| commit.first..commit.first + commit.rows as u64;
-        let sequences: Vec<u64> = self.commits.iter().flat_map(numbers).collect();
-        sorted
-            .expect("the text of few rows fits an array")
-            .numbered_by(|row| sequences[row])
     }
 
     /// The rows of all commits as those of one.
@@ -169,6 +140,36 @@ impl FewRows {
             columns: places.len(),
             bytes: memory.into(),
         }
+    }
+}
+
+impl Few for FewRows {
+    type Run = SortedRows;
+
+    fn commits(&self) -> usize {
+        self.commits.len()
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.commits.first().map(|commit| commit.first)
+    }
+
+    fn remove_first(&mut self, commits: usize) {
+        let begin = commits.checked_sub(1).map_or(0, |last| self.commits[last].end);
+        self.commits.drain(..commits);
+        self.commits.iter_mut().for_each(|commit| commit.end -= begin);
+        self.bytes.drain(..begin);
+    }
+
+    fn to_run(&self) -> SortedRows {
+        let columns = self.joined().decode(&self.schema);
+        let sorted = columns.map(|columns| SortedBatch::new(&self.schema, columns));
+        let sorted = sorted.expect("rows are encoded as they are decoded");
+        let numbers = |commit: &Commit| commit.first..commit.first + commit.rows as u64;
+        let sequences: Vec<u64> = self.commits.iter().flat_map(numbers).collect();
+        sorted
+            .expect("the text of few rows fits an array")
+            .numbered_by(|row| sequences[row])
     }
 }
 

@@ -3,49 +3,32 @@
 //! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own
 //! and is not touched again until it is flushed. The rows of short commits wait in the form that
 //! the log has ([`FewRows`]), until there are enough commits for a run, or a reader comes. Small
-//! runs are merged with those that arrived next to them, sixteen at a time, so that a reader meets
-//! few runs whatever the size of commits, and each row is copied a few times at most.
+//! runs are merged with those that arrived next to them, sixteen at a time ([`Parts`]), so that a
+//! reader meets few runs whatever the size of commits, and each row is copied a few times at most.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_schema::ArrowError;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 
 use super::few_rows::FewRows;
+use super::parts::{Parts, Run};
 use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, SortedRows, TableSchema};
-
-/// So many runs of one size, neighbours in the order of arrival, are merged.
-const FAN_IN: usize = 16;
-
-/// A run is of the size below the next one if it has up to so many times fewer rows.
-const SIZE_BITS: u32 = FAN_IN.ilog2();
-
-/// Sizes of runs that are merged: those of up to 4,095 rows.
-const SMALL_SIZES: u32 = 3;
-
-/// So many short commits become a run.
-const COMMITS_SORTED: usize = 64;
 
 /// Rows appended since some moment, and deletions made since. Rows and deletions are only ever
 /// added, so whoever reads up to a sequence number always finds the same.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
-    inner: RwLock<Inner>,
-    /// Held by the thread that merges runs. Others only add runs behind those it merges, and put a
-    /// run in the place of few rows.
-    merging: Mutex<()>,
-    /// Held by the thread that makes runs of few rows, for some microseconds.
-    sorting: Mutex<()>,
+    parts: Parts<FewRows>,
+    changes: RwLock<Changes>,
     /// The first deletions as one, and how many they are.
     merged: Mutex<(usize, Arc<Deletions>)>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    /// In the order of their sequence numbers.
-    parts: Vec<Part>,
+struct Changes {
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts
@@ -53,26 +36,13 @@ struct Inner {
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
 }
 
-/// Rows that arrived one after another.
-#[derive(Debug)]
-enum Part {
-    Run(Arc<SortedRows>),
-    /// Only the last part of a head gets more rows.
-    Few(FewRows),
-}
-
-impl Part {
-    fn run(&self) -> Option<&Arc<SortedRows>> {
-        match self {
-            Self::Run(run) => Some(run),
-            Self::Few(_) => None,
-        }
+impl Run for SortedRows {
+    fn len(&self) -> usize {
+        Self::len(self)
     }
-}
 
-impl Inner {
-    fn runs(&self) -> impl DoubleEndedIterator<Item = &Arc<SortedRows>> {
-        self.parts.iter().filter_map(Part::run)
+    fn merge(runs: &[Arc<Self>]) -> Option<Self> {
+        RowsInOrder::new(runs.to_vec()).into_run().ok()
     }
 }
 
@@ -80,143 +50,36 @@ impl Head {
     /// Adds rows and returns the bytes of memory they take.
     pub(crate) fn append(&self, rows: SortedRows) -> usize {
         let bytes = rows.bytes();
-        self.inner.write().parts.push(Part::Run(Arc::new(rows)));
+        self.parts.push_run(rows);
         bytes
     }
 
     /// Adds the rows of a short commit, the first of which has the sequence number `first`; tells
-    /// whether it may be time to [merge](Self::merge_small): there are many such commits, or a
-    /// reader made a run of those before.
+    /// whether it may be time to [merge](Self::merge_small).
     pub(crate) fn append_few(&self, schema: &Arc<TableSchema>, rows: &EncodedRows, first: u64) -> bool {
-        let mut inner = self.inner.write();
-        if let Some(Part::Few(few)) = inner.parts.last_mut() {
-            few.push(rows, first);
-            return few.commits() >= COMMITS_SORTED;
-        }
-        let mut few = FewRows::new(schema.clone());
-        few.push(rows, first);
-        inner.parts.push(Part::Few(few));
-        true
+        let new = || FewRows::new(schema.clone());
+        self.parts.push_few(new, |few| few.push(rows, first))
     }
 
-    /// Makes runs of short commits once there are enough of them, and merges runs until fewer than
-    /// sixteen of one size follow one another; does nothing while another thread does so.
+    /// Keeps the runs few, unless another thread does so already.
     pub(crate) fn merge_small(&self) {
-        let Some(_merging) = self.merging.try_lock() else {
-            return;
-        };
-        if self.has_few_to_sort() {
-            self.sort_few();
-        }
-        while let Some(runs) = self.small_runs() {
-            // Text of so few rows fits an array; if it ever does not, readers meet more runs.
-            let Ok(merged) = RowsInOrder::new(runs.clone()).into_run() else {
-                return;
-            };
-            self.replace(&runs, merged);
-        }
-    }
-
-    /// Puts a run in the place of those that it was merged from. They still follow one another, but
-    /// few rows before them may have become a run meanwhile, which moves them.
-    fn replace(&self, runs: &[Arc<SortedRows>], merged: SortedRows) {
-        let mut inner = self.inner.write();
-        let is_first = |part: &Part| part.run().is_some_and(|run| Arc::ptr_eq(run, &runs[0]));
-        let at = inner.parts.iter().position(is_first);
-        let at = at.expect("only the thread that merges takes runs out");
-        inner
-            .parts
-            .splice(at..at + runs.len(), [Part::Run(Arc::new(merged))]);
-    }
-
-    /// Whether there are few rows that no others will join.
-    fn has_few_to_sort(&self) -> bool {
-        let inner = self.inner.read();
-        let last = inner.parts.len().saturating_sub(1);
-        let is_to_sort = |(number, part): (usize, &Part)| match part {
-            Part::Run(_) => false,
-            Part::Few(few) => number < last || few.commits() >= COMMITS_SORTED,
-        };
-        inner.parts.iter().enumerate().any(is_to_sort)
-    }
-
-    /// Makes a run of all few rows that follow one another and are there now.
-    fn sort_few(&self) {
-        let _sorting = self.sorting.lock();
-        for few in self.few() {
-            self.put_sorted(&few, few.to_run());
-        }
-    }
-
-    /// Copies of all few rows.
-    fn few(&self) -> Vec<FewRows> {
-        let few = |part: &Part| match part {
-            Part::Run(_) => None,
-            Part::Few(few) => Some(few.clone()),
-        };
-        self.inner.read().parts.iter().filter_map(few).collect()
-    }
-
-    /// Puts a run in the place of the few rows that it was made of. Runs before them may have been
-    /// merged meanwhile, and commits may have come.
-    fn put_sorted(&self, few: &FewRows, run: SortedRows) {
-        let mut inner = self.inner.write();
-        let mut parts = inner.parts.iter_mut().enumerate();
-        let found = parts.find_map(|(number, part)| match part {
-            Part::Few(left) if left.first() == few.first() => Some((number, left)),
-            _ => None,
-        });
-        let Some((at, left)) = found else {
-            return;
-        };
-        left.remove_first(few.commits());
-        let run = Part::Run(Arc::new(run));
-        if left.commits() == 0 {
-            inner.parts[at] = run;
-        } else {
-            inner.parts.insert(at, run);
-        }
-    }
-
-    /// The rows and deletions, after all that was committed before this call became runs.
-    fn sorted(&self) -> RwLockReadGuard<'_, Inner> {
-        let inner = self.inner.read();
-        if inner.parts.iter().all(|part| part.run().is_some()) {
-            return inner;
-        }
-        drop(inner);
-        self.sort_few();
-        self.inner.read()
-    }
-
-    /// Runs that are worth merging, which follow one another.
-    fn small_runs(&self) -> Option<Vec<Arc<SortedRows>>> {
-        let inner = self.inner.read();
-        let size = |run: &SortedRows| run.len().checked_ilog2().unwrap_or(0) / SIZE_BITS;
-        let waiting = usize::from(matches!(inner.parts.last(), Some(Part::Few(_))));
-        let end = inner.parts.len() - waiting;
-        (0..SMALL_SIZES).find_map(|most| {
-            let runs = inner.parts[..end].iter().rev().map_while(Part::run);
-            let trailing = runs.take_while(|run| size(run) <= most).count();
-            let runs = || inner.parts[end - trailing..end].iter().filter_map(Part::run);
-            (trailing >= FAN_IN).then(|| runs().cloned().collect())
-        })
+        self.parts.merge_small();
     }
 
     /// The runs that have rows with a sequence number below `before`. They may have others, too.
     pub(crate) fn runs(&self, before: u64) -> Vec<Arc<SortedRows>> {
         let is_visible = |run: &&Arc<SortedRows>| run.sequences().start < before;
-        self.sorted().runs().filter(is_visible).cloned().collect()
+        self.parts.sorted().iter().filter(is_visible).cloned().collect()
     }
 
     /// Adds a deletion, which covers rows of this head and of everything older.
     pub(crate) fn delete(&self, deletion: Deletion) {
-        self.inner.write().deletions.push(deletion);
+        self.changes.write().deletions.push(deletion);
     }
 
     /// The deletions made before sequence number `before`.
     pub(crate) fn deletions(&self, before: u64) -> Vec<Deletion> {
-        self.inner
+        self.changes
             .read()
             .deletions
             .iter()
@@ -227,8 +90,8 @@ impl Head {
 
     /// The deletions made before sequence number `before`, as one; none if there are none.
     pub(crate) fn merged_deletions(&self, before: u64) -> Option<Arc<Deletions>> {
-        let inner = self.inner.read();
-        let count = inner.deletions.partition_point(|deletion| deletion.at < before);
+        let changes = self.changes.read();
+        let count = changes.deletions.partition_point(|deletion| deletion.at < before);
         if count == 0 {
             return None;
         }
@@ -237,14 +100,14 @@ impl Head {
         if count < *known {
             // An earlier state than that of the last reader.
             let mut earlier = Deletions::default();
-            inner.deletions[..count]
+            changes.deletions[..count]
                 .iter()
                 .for_each(|deletion| earlier.put(deletion));
             return Some(Arc::new(earlier));
         }
         if count > *known {
             let deletions = Arc::make_mut(deletions);
-            inner.deletions[*known..count]
+            changes.deletions[*known..count]
                 .iter()
                 .for_each(|deletion| deletions.put(deletion));
             *known = count;
@@ -254,7 +117,7 @@ impl Head {
 
     /// Adds a block of a sparse table that is written.
     pub(crate) fn put_block(&self, block: i64, sequence: u64, written: BlockRef) {
-        self.inner
+        self.changes
             .write()
             .written
             .entry(block)
@@ -264,8 +127,8 @@ impl Head {
 
     /// The newest of the writings of a block whose sequence number is below `before`.
     pub(crate) fn newest_block(&self, block: i64, before: u64) -> Option<(u64, BlockRef)> {
-        let inner = self.inner.read();
-        let written = inner.written.get(&block)?;
+        let changes = self.changes.read();
+        let written = changes.written.get(&block)?;
         written
             .iter()
             .rev()
@@ -276,9 +139,9 @@ impl Head {
     /// The first block in a range that was written before sequence number `before`; in reverse, the
     /// last.
     pub(crate) fn next_block(&self, range: RangeInclusive<i64>, before: u64, reverse: bool) -> Option<i64> {
-        let inner = self.inner.read();
+        let changes = self.changes.read();
         let is_visible = |(_, written): &(&i64, &Vec<(u64, BlockRef)>)| written[0].0 < before;
-        let mut blocks = inner
+        let mut blocks = changes
             .written
             .range(range)
             .filter(is_visible)
@@ -292,7 +155,7 @@ impl Head {
 
     /// All writings of blocks before sequence number `before`.
     pub(crate) fn blocks(&self, before: u64) -> BTreeMap<i64, Vec<(u64, BlockRef)>> {
-        let mut blocks = self.inner.read().written.clone();
+        let mut blocks = self.changes.read().written.clone();
         blocks.retain(|_, written| {
             written.retain(|(sequence, _)| *sequence < before);
             !written.is_empty()
@@ -306,7 +169,10 @@ impl Head {
             Bound::Included((*times.start(), 0)),
             Bound::Included((*times.end(), u64::MAX)),
         );
-        self.sorted().runs().any(|run| !run.between(bounds).is_empty())
+        self.parts
+            .sorted()
+            .iter()
+            .any(|run| !run.between(bounds).is_empty())
     }
 
     /// The row of a time that arrived last, of those with a sequence number below `before`.
@@ -318,8 +184,8 @@ impl Head {
         newest_left: impl Fn(u64) -> Option<u64>,
     ) -> Option<(Arc<SortedRows>, usize)> {
         let mut sequence = newest_left(before.checked_sub(1)?)?;
-        let inner = self.sorted();
-        for run in inner.runs().rev() {
+        let runs = self.parts.sorted();
+        for run in runs.iter().rev() {
             while run.sequences().start <= sequence
                 && let Some(row) = run.through((time, sequence)).next_back()
                 && let (at, found) = run.place(row)
@@ -350,25 +216,25 @@ impl Head {
 
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
-        self.sorted().runs().map(|run| run.len()).sum()
+        self.parts.sorted().iter().map(|run| run.len()).sum()
     }
 
     /// Whether there are deletions that no flush has applied.
     pub(crate) fn has_deletions(&self) -> bool {
-        !self.inner.read().deletions.is_empty()
+        !self.changes.read().deletions.is_empty()
     }
 
     /// The latest time of a row.
     pub(crate) fn latest(&self) -> Option<i64> {
-        let inner = self.sorted();
+        let runs = self.parts.sorted();
         let last = |run: &Arc<SortedRows>| run.len().checked_sub(1).map(|row| run.place(row).0);
-        inner.runs().filter_map(last).max()
+        runs.iter().filter_map(last).max()
     }
 
     /// How many rows are later than a time.
     pub(crate) fn later_than(&self, time: i64) -> usize {
         let of_run = |run: &Arc<SortedRows>| run.len() - run.through((time, u64::MAX)).end;
-        self.sorted().runs().map(of_run).sum()
+        self.parts.sorted().iter().map(of_run).sum()
     }
 
     /// A head without the rows that are later than a time, and these as one run. Nothing may be
@@ -382,14 +248,11 @@ impl Head {
         let (mut kept, mut newest) = (Vec::new(), Vec::new());
         for run in &runs {
             let split = run.through((time, u64::MAX)).end;
-            kept.push(Part::Run(Arc::new(run.slice(0..split, true))));
+            kept.push(Arc::new(run.slice(0..split, true)));
             newest.push(Arc::new(run.slice(split..run.len(), false)));
         }
         let kept = Self {
-            inner: RwLock::new(Inner {
-                parts: kept,
-                ..Inner::default()
-            }),
+            parts: Parts::of_runs(kept),
             ..Self::default()
         };
         Ok((kept, RowsInOrder::new(newest).into_run()?))
@@ -402,8 +265,8 @@ impl Head {
 
     /// Whether there is nothing to be flushed.
     pub(crate) fn is_empty(&self) -> bool {
-        let inner = self.inner.read();
-        inner.parts.is_empty() && inner.deletions.is_empty() && inner.written.is_empty()
+        let changes = self.changes.read();
+        self.parts.is_empty() && changes.deletions.is_empty() && changes.written.is_empty()
     }
 }
 
@@ -417,6 +280,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::rows::parts::{COMMITS_SORTED, FAN_IN};
     use crate::rows::{SortedBatch, are_few};
 
     fn schema() -> Arc<TableSchema> {
@@ -455,12 +319,12 @@ mod tests {
         let sorted = COMMITS_SORTED as u64;
         assert!((1..sorted - 1).all(|number| !append(number)));
         head.merge_small();
-        assert_eq!(head.inner.read().runs().count(), 0, "they wait");
+        assert_eq!(head.parts.count_runs(), 0, "they wait");
         assert!(append(sorted - 1), "there are enough");
         head.merge_small();
-        assert_eq!(head.inner.read().runs().count(), 1);
+        assert_eq!(head.parts.count_runs(), 1);
         append(sorted);
-        assert_eq!(head.inner.read().runs().count(), 1);
+        assert_eq!(head.parts.count_runs(), 1);
         assert_eq!(head.runs(u64::MAX).len(), 2, "a reader finds all in runs");
         for number in sorted + 1..10 * sorted {
             if append(number) {
@@ -473,31 +337,6 @@ mod tests {
             );
             check_runs(&head);
         }
-    }
-
-    /// A reader makes a run of few rows, to which commits were added meanwhile, and which are not
-    /// the last ones any more, while another thread merges the runs behind them.
-    #[test]
-    fn runs_that_move_while_they_are_merged_are_replaced_where_they_are() {
-        let schema = schema();
-        let head = Head::default();
-        head.append_few(&schema, &encoded(&schema, &[0], 0), 0);
-        let few = head.few();
-        head.append_few(&schema, &encoded(&schema, &[1], 1), 1);
-        for number in 2..2 + FAN_IN as u64 {
-            head.append(rows(&schema, vec![number.cast_signed()], number));
-        }
-        let runs = head.small_runs().expect("there are enough");
-        head.put_sorted(&few[0], few[0].to_run());
-        let merged = RowsInOrder::new(runs.clone()).into_run().expect("no text");
-        head.replace(&runs, merged);
-        let count = 2 + FAN_IN;
-        assert_eq!(head.len(), count);
-        assert_eq!(
-            head.count((Bound::Unbounded, Bound::Unbounded), u64::MAX),
-            count as u64
-        );
-        check_runs(&head);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod frontier;
 mod generation;
 mod head;
 mod lateness;
+mod parts;
 mod rows_in_order;
 mod salvaged_table;
 mod schema;

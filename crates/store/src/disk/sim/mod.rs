@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_testkit::Rng;
-use parking_lot::Mutex;
 
 use super::{BLOCK_BYTES, Disk, DiskFile, DiskLock, FileId};
+use crate::sync::Mutex;
 
 #[cfg(test)]
 pub(crate) use trace::Replay;

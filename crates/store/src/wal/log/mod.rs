@@ -23,11 +23,15 @@
 //!    old name, it stands before all that recovery reads; with the superblock lost as well, what is
 //!    found is right or told: `simulation/spares.rs`.)
 
+mod leading;
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer::Buffer;
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, Record, frame};
@@ -35,6 +39,7 @@ use super::replay::replay;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_spares, remove_own};
 use crate::disk::{BLOCK_BYTES, Disk, FileId};
 use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex};
 
 /// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept
 /// in memory by the thousand.
@@ -55,22 +60,6 @@ const ZERO_BYTES_MAX: u64 = 2 * CLAIM_BYTES;
 const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
-
-/// How often a thread that waits for a write looks whether it is done before it sleeps: a write
-/// that is not synced takes less time than waking a thread.
-const LOOKS: u32 = 24;
-
-/// Waits a moment: shorter than a write, and later long enough for other threads to have the
-/// processor.
-fn look_away(looks: u32) {
-    if looks < LOOKS / 2 {
-        for _ in 0..8 {
-            std::hint::spin_loop();
-        }
-    } else {
-        std::thread::yield_now();
-    }
-}
 
 /// A write that a record names and that is on its way to the disk.
 pub(crate) trait Pending: std::fmt::Debug + Send + Sync {
@@ -510,104 +499,6 @@ impl Log {
     pub(crate) fn bytes_since(&self, position: u64) -> u64 {
         self.end().saturating_sub(position)
     }
-
-    /// Leads or waits until `done`; a leader syncs if there is a pace for it.
-    fn lead_until(
-        &self,
-        done: impl Fn(&State) -> bool,
-        sync: Option<Duration>,
-    ) -> Result<MutexGuard<'_, State>> {
-        let mut state = self.state.lock();
-        let mut looks = 0;
-        loop {
-            if done(&state) {
-                return Ok(state);
-            }
-            state.check()?;
-            let is_led = state.writing || (sync.is_some() && state.syncing);
-            if is_led && sync.is_none() && looks < LOOKS {
-                looks += 1;
-                MutexGuard::unlocked(&mut state, || look_away(looks));
-                continue;
-            }
-            if is_led {
-                self.progress.wait(&mut state);
-                continue;
-            }
-            let outcome = match sync {
-                Some(pace) => self.sync(&mut state, pace),
-                None => Self::write(&mut state, false),
-            };
-            if let Err(error) = &outcome {
-                state.failed = Some(error.to_string().into());
-            }
-            self.progress.notify_all();
-            outcome?;
-        }
-    }
-
-    /// Writes what is buffered and syncs, no sooner than `pace` after the last sync that was paced;
-    /// the lock is released meanwhile.
-    fn sync(&self, state: &mut MutexGuard<'_, State>, pace: Duration) -> Result<()> {
-        state.syncing = true;
-        if !pace.is_zero() {
-            let wait = pace.saturating_sub(state.last_sync.elapsed());
-            MutexGuard::unlocked(state, || std::thread::sleep(wait));
-            state.last_sync = Instant::now();
-        }
-        while state.writing {
-            self.progress.wait(state);
-        }
-        let synced = state.check().and_then(|()| self.write_and_sync(state));
-        state.syncing = false;
-        state.synced = synced?;
-        state.syncs += 1;
-        Ok(())
-    }
-
-    /// Returns the position up to which everything is durable.
-    fn write_and_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<u64> {
-        // Nothing but what is written now waits for a sync.
-        let is_alone = state.written == state.synced && state.end > state.written;
-        let pending = std::mem::take(&mut state.pending);
-        let segment = state.segment.clone();
-        Self::write(state, is_alone)?;
-        let end = state.written;
-        self.progress.notify_all();
-        MutexGuard::unlocked(state, || {
-            if !is_alone {
-                let synced = segment.file.sync();
-                synced.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
-            }
-            pending.iter().try_for_each(|pending| pending.wait())
-        })?;
-        Ok(end)
-    }
-
-    /// Writes what is buffered, durably if asked; the lock is released meanwhile.
-    fn write(state: &mut MutexGuard<'_, State>, durably: bool) -> Result<()> {
-        let end = state.end;
-        if end == state.written {
-            return Ok(());
-        }
-        let (mut bytes, offset) = state.take_buffer();
-        let segment = state.segment.clone();
-        state.writing = true;
-        let written = MutexGuard::unlocked(state, || {
-            bytes.pad(BLOCK_BYTES);
-            if durably {
-                segment.file.write_durably(offset, &bytes)
-            } else {
-                segment.file.write_at(offset, &bytes)
-            }
-        });
-        state.writing = false;
-        written.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
-        state.written = end;
-        bytes.clear();
-        state.idle = bytes;
-        Ok(())
-    }
 }
 
 impl State {
@@ -670,176 +561,6 @@ impl State {
         match &self.failed {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
             None => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::sim::SimDisk;
-    use crate::rows::TableId;
-    use crate::wal::Record;
-
-    /// A log without records, and its directory.
-    fn begin(disk: &SimDisk) -> (Log, &'static Path) {
-        let dir = Path::new("/log");
-        disk.create_dir(dir).expect("a sound disk");
-        Log::create(disk, dir, [7; 16]).expect("a sound disk");
-        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
-        (log, dir)
-    }
-
-    #[test]
-    fn records_appended_before_a_sync_share_it() {
-        let disk = SimDisk::new(1);
-        let (log, _) = begin(&disk);
-        let trace = disk.record();
-        let ends: Vec<u64> = (0..8).map(|_| log.append(&[3]).expect("a sound disk")).collect();
-        for &end in ends.iter().rev() {
-            log.sync_to(end).expect("a sound disk");
-        }
-        assert_eq!(disk.trace(trace).syncs(), 1);
-    }
-
-    #[test]
-    fn small_records_find_zeros_and_long_ones_are_written_once() {
-        let disk = SimDisk::new(1);
-        let (log, dir) = begin(&disk);
-        let begun = disk.calls();
-        let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
-        for _ in 0..records {
-            log.append(&[3]).expect("a sound disk");
-        }
-        assert_eq!(
-            disk.calls() - begun,
-            3,
-            "space is claimed once, zeros are written twice"
-        );
-        let long = Record::append_head(TableId(1), 0);
-        let end = log
-            .append_naming(&[&long, &[0; 3000]], None)
-            .expect("a sound disk");
-        assert_eq!(
-            disk.calls() - begun,
-            3,
-            "neither zeros nor space for a long record"
-        );
-        log.sync_to(end).expect("a sound disk");
-        log.append(&[3]).expect("a sound disk");
-        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
-        assert_eq!(found.records, records + 1, "zeros are written over nothing");
-    }
-
-    #[test]
-    fn a_log_whose_syncs_no_commit_waits_for_writes_no_zeros() {
-        let disk = SimDisk::new(1);
-        let (log, dir) = begin(&disk);
-        let log = log.relaxed();
-        let begun = disk.calls();
-        let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
-        for _ in 0..records {
-            log.append(&[3]).expect("a sound disk");
-        }
-        assert_eq!(disk.calls() - begun, 1, "space is claimed once");
-        log.sync_to(log.end()).expect("a sound disk");
-        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
-        assert_eq!(found.records, records);
-    }
-
-    #[test]
-    fn writes_and_syncs_of_several_threads_lose_nothing() {
-        let disk = SimDisk::new(1);
-        let (log, dir) = begin(&disk);
-        let log = log.relaxed();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let log = &log;
-                scope.spawn(move || {
-                    for number in 0..500 {
-                        let end = log.append(&[3]).expect("a sound disk");
-                        if number % 10 == thread {
-                            log.sync_to(end).expect("a sound disk");
-                            assert!(log.state.lock().synced >= end);
-                        } else {
-                            log.write_to(end).expect("a sound disk");
-                            assert!(log.state.lock().written >= end);
-                        }
-                    }
-                });
-            }
-        });
-        let state = log.state.lock();
-        assert!(!state.writing && !state.syncing && state.synced <= state.written);
-        assert_eq!(state.written, state.end);
-        drop(state);
-        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
-        assert_eq!((found.records, found.position), (2000, log.end()));
-    }
-
-    #[test]
-    fn segments_are_written_over_those_before_and_show_nothing_of_them() {
-        let disk = SimDisk::new(1);
-        let (log, dir) = begin(&disk);
-        let names = || -> Vec<String> {
-            let paths = disk.list(dir).expect("a sound disk").into_iter();
-            paths
-                .map(|path| path.file_name().expect("a file").to_string_lossy().into())
-                .collect()
-        };
-        let append = |records: u64| {
-            let ends = (0..records).map(|_| log.append(&[3]).expect("a sound disk"));
-            log.sync_to(ends.max().unwrap_or(0)).expect("a sound disk");
-        };
-        append(200);
-        let first = log.rotate().expect("a sound disk");
-        log.remove_before(first).expect("a sound disk");
-        assert_eq!(
-            names(),
-            [format!("{:016x}.spare", 0), format!("{first:016x}.log")]
-        );
-        append(10);
-        let second = log.rotate().expect("a sound disk");
-        assert_eq!(
-            names(),
-            [format!("{first:016x}.log"), format!("{second:016x}.log")]
-        );
-        let begun = disk.calls();
-        append(100);
-        assert_eq!(
-            disk.calls() - begun,
-            2,
-            "one write and its sync: neither space nor zeros"
-        );
-        let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
-        assert_eq!((found.records, found.position), (100, log.end()));
-        // Spares of an earlier process are not used.
-        log.remove_before(second).expect("a sound disk");
-        let end = log.end();
-        drop(log);
-        assert_eq!(names().len(), 2);
-        Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], end).expect("a sound disk");
-        assert_eq!(names(), [format!("{second:016x}.log"), format!("{end:016x}.log")]);
-    }
-
-    #[test]
-    fn a_sync_reaches_what_was_written_without_one() {
-        let disk = SimDisk::new(1);
-        let (log, dir) = begin(&disk);
-        let begun = disk.record();
-        let append = || (0..100).map(|_| log.append(&[3]).expect("a sound disk")).max();
-        for _ in 0..3 {
-            log.write_to(append().expect("a record")).expect("a sound disk");
-        }
-        log.sync_to(append().expect("a record")).expect("a sound disk");
-        let trace = disk.trace(begun);
-        let mut replayed = trace.replay();
-        let mut rng = bedload_testkit::Rng::new(1);
-        while replayed.step(&mut rng).is_some() {}
-        for seed in 0..16 {
-            let image = replayed.image(seed);
-            let found = replay(&image, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
-            assert_eq!(found.records, 400, "seed {seed}");
         }
     }
 }

@@ -1,0 +1,168 @@
+//! The log on a simulated disk.
+
+use super::*;
+use crate::disk::sim::SimDisk;
+use crate::rows::TableId;
+use crate::wal::Record;
+
+/// A log without records, and its directory.
+fn begin(disk: &SimDisk) -> (Log, &'static Path) {
+    let dir = Path::new("/log");
+    disk.create_dir(dir).expect("a sound disk");
+    Log::create(disk, dir, [7; 16]).expect("a sound disk");
+    let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+    (log, dir)
+}
+
+#[test]
+fn records_appended_before_a_sync_share_it() {
+    let disk = SimDisk::new(1);
+    let (log, _) = begin(&disk);
+    let trace = disk.record();
+    let ends: Vec<u64> = (0..8).map(|_| log.append(&[3]).expect("a sound disk")).collect();
+    for &end in ends.iter().rev() {
+        log.sync_to(end).expect("a sound disk");
+    }
+    assert_eq!(disk.trace(trace).syncs(), 1);
+}
+
+#[test]
+fn small_records_find_zeros_and_long_ones_are_written_once() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let begun = disk.calls();
+    let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
+    for _ in 0..records {
+        log.append(&[3]).expect("a sound disk");
+    }
+    assert_eq!(
+        disk.calls() - begun,
+        3,
+        "space is claimed once, zeros are written twice"
+    );
+    let long = Record::append_head(TableId(1), 0);
+    let end = log
+        .append_naming(&[&long, &[0; 3000]], None)
+        .expect("a sound disk");
+    assert_eq!(
+        disk.calls() - begun,
+        3,
+        "neither zeros nor space for a long record"
+    );
+    log.sync_to(end).expect("a sound disk");
+    log.append(&[3]).expect("a sound disk");
+    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    assert_eq!(found.records, records + 1, "zeros are written over nothing");
+}
+
+#[test]
+fn a_log_whose_syncs_no_commit_waits_for_writes_no_zeros() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let log = log.relaxed();
+    let begun = disk.calls();
+    let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
+    for _ in 0..records {
+        log.append(&[3]).expect("a sound disk");
+    }
+    assert_eq!(disk.calls() - begun, 1, "space is claimed once");
+    log.sync_to(log.end()).expect("a sound disk");
+    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    assert_eq!(found.records, records);
+}
+
+#[test]
+fn writes_and_syncs_of_several_threads_lose_nothing() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let log = log.relaxed();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..500 {
+                    let end = log.append(&[3]).expect("a sound disk");
+                    if number % 10 == thread {
+                        log.sync_to(end).expect("a sound disk");
+                        assert!(log.state.lock().synced >= end);
+                    } else {
+                        log.write_to(end).expect("a sound disk");
+                        assert!(log.state.lock().written >= end);
+                    }
+                }
+            });
+        }
+    });
+    let state = log.state.lock();
+    assert!(!state.writing && !state.syncing && state.synced <= state.written);
+    assert_eq!(state.written, state.end);
+    drop(state);
+    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    assert_eq!((found.records, found.position), (2000, log.end()));
+}
+
+#[test]
+fn segments_are_written_over_those_before_and_show_nothing_of_them() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let names = || -> Vec<String> {
+        let paths = disk.list(dir).expect("a sound disk").into_iter();
+        paths
+            .map(|path| path.file_name().expect("a file").to_string_lossy().into())
+            .collect()
+    };
+    let append = |records: u64| {
+        let ends = (0..records).map(|_| log.append(&[3]).expect("a sound disk"));
+        log.sync_to(ends.max().unwrap_or(0)).expect("a sound disk");
+    };
+    append(200);
+    let first = log.rotate().expect("a sound disk");
+    log.remove_before(first).expect("a sound disk");
+    assert_eq!(
+        names(),
+        [format!("{:016x}.spare", 0), format!("{first:016x}.log")]
+    );
+    append(10);
+    let second = log.rotate().expect("a sound disk");
+    assert_eq!(
+        names(),
+        [format!("{first:016x}.log"), format!("{second:016x}.log")]
+    );
+    let begun = disk.calls();
+    append(100);
+    assert_eq!(
+        disk.calls() - begun,
+        2,
+        "one write and its sync: neither space nor zeros"
+    );
+    let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
+    assert_eq!((found.records, found.position), (100, log.end()));
+    // Spares of an earlier process are not used.
+    log.remove_before(second).expect("a sound disk");
+    let end = log.end();
+    drop(log);
+    assert_eq!(names().len(), 2);
+    Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], end).expect("a sound disk");
+    assert_eq!(names(), [format!("{second:016x}.log"), format!("{end:016x}.log")]);
+}
+
+#[test]
+fn a_sync_reaches_what_was_written_without_one() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let begun = disk.record();
+    let append = || (0..100).map(|_| log.append(&[3]).expect("a sound disk")).max();
+    for _ in 0..3 {
+        log.write_to(append().expect("a record")).expect("a sound disk");
+    }
+    log.sync_to(append().expect("a record")).expect("a sound disk");
+    let trace = disk.trace(begun);
+    let mut replayed = trace.replay();
+    let mut rng = bedload_testkit::Rng::new(1);
+    while replayed.step(&mut rng).is_some() {}
+    for seed in 0..16 {
+        let image = replayed.image(seed);
+        let found = replay(&image, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+        assert_eq!(found.records, 400, "seed {seed}");
+    }
+}
