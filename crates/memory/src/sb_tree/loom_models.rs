@@ -306,8 +306,8 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
     });
 }
 
-/// The setup is the same in each run, so it is the minimum that leads to two logs with the key. Seal
-/// and conversion are explored one by one: what a reader may see of either multiplies.
+/// The setup is the same in each run, so it is the minimum that leads to two logs with the key.
+/// Seal and conversion are explored one by one: what a reader may see of either multiplies.
 #[test]
 fn loom_two_writers_of_one_key_leave_the_later_value() {
     for converting in [false, true] {

@@ -3,8 +3,8 @@
 //! Rules:
 //! 1. Parts stand in the order of their rows' arrival. Commits add at the end: a run, or rows of a
 //!    short commit to the few that stand there.
-//! 2. The holder of `sorting` makes runs of few rows, of a copy, without the lock of the parts. Then
-//!    it puts the run before what came to the few rows meanwhile, or in their place.
+//! 2. The holder of `sorting` makes runs of few rows, of a copy, without the lock of the parts.
+//!    Then it puts the run before what came to the few rows meanwhile, or in their place.
 //! 3. The holder of `merging` merges runs that follow one another, without the lock of the parts,
 //!    and puts the result in their place. Nobody else takes runs out.
 //! 4. By rules 2 and 3 parts move while others are worked on. So who puts something in a place
