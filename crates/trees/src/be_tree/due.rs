@@ -127,9 +127,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         if let Some(found) = fullest(node, node.pushed(), is_worth_it) {
             return Some(found);
         }
-        // As much for each child as one of many has: where children are few, they get it sooner.
-        let children = node.children.len().clamp(2, self.config.fan_out) as u64;
-        if !is_full && node.pending() <= share * children {
+        if !is_full && node.pending() <= share * self.config.shares(node.children.len()) {
             return None;
         }
         // Small runs of the root are merged first.

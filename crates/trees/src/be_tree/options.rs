@@ -31,6 +31,7 @@ pub struct BeTreeOptions {
     pub(super) leaf_entries: u64,
     pub(super) stage_entries: u64,
     pub(super) stage_runs: usize,
+    pub(super) shares_of_few: usize,
 }
 
 impl BeTreeOptions {
@@ -44,6 +45,7 @@ impl BeTreeOptions {
             leaf_entries: 1 << 17,
             stage_entries: 1 << 18,
             stage_runs: 4,
+            shares_of_few: 1,
         }
     }
 
@@ -62,9 +64,17 @@ impl BeTreeOptions {
 
     /// How many entries pend in a node before they are pushed down to its children, the fullest
     /// first: in a node that has fewer children than [`fan_out`](Self::fan_out), its share of so
-    /// many. Default: 1,048,576.
+    /// many; see [`shares_of_few`](Self::shares_of_few). Default: 1,048,576.
     pub const fn pending_entries(mut self, entries: u64) -> Self {
         self.pending_entries = entries;
+        self
+    }
+
+    /// How many times its share may pend for each child of a node that has few, up to half of what
+    /// pends in a node of [`fan_out`](Self::fan_out) children. A greater number spares a small tree
+    /// writes; its readers meet more runs, and single pushes take longer. Default: 1.
+    pub const fn shares_of_few(mut self, shares: usize) -> Self {
+        self.shares_of_few = shares;
         self
     }
 
@@ -127,6 +137,13 @@ impl BeTreeOptions {
     pub const fn filter_bits(mut self, bits: u8) -> Self {
         self.run = self.run.filter_bits(bits);
         self
+    }
+
+    /// How many shares of [`pending_entries`](Self::pending_entries) pend before a node of so many
+    /// children pushes down.
+    pub(super) fn shares(&self, children: usize) -> u64 {
+        let of_few = self.shares_of_few.saturating_mul(children).min(self.fan_out / 2);
+        of_few.max(children.clamp(2, self.fan_out)) as u64
     }
 
     /// How many runs of a node that are yet to be merged are merged whatever their sizes are.

@@ -127,6 +127,21 @@ fn against_the_law_of_parameters_pushes_are_crumbs() {
     );
 }
 
+#[test]
+fn small_trees_that_wait_for_more_write_less() {
+    let work = |config| {
+        // Batches that need no merging first, of sizes at which pushing down is over and is due.
+        let costs = (2..=8).map(|batches| load(config, 190, uniform(batches * 190)));
+        costs.map(|cost| cost.work.entries_written).sum::<u64>()
+    };
+    let (eager, patient) = (work(config()), work(config().shares_of_few(3)));
+    println!("{eager} and {patient} entries");
+    assert!(patient * 10 < eager * 9, "{patient} of {eager} entries");
+    // Where children are many, it is the same.
+    let cost = load(config().shares_of_few(3), 64, uniform(60_000));
+    assert!(cost.amplification() < 8.0 && cost.runs < 2.0, "{cost:?}");
+}
+
 /// How many runs a reader of a random key meets.
 fn runs_met<S: PageStore>(tree: &BeTree<U64Order, NoRow, S>, rng: &mut Rng) -> usize {
     let prefix = rng.next_u64();

@@ -27,13 +27,14 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     if IS_SMALL { kind.leaf_rows(64) } else { kind }
 }
 
-/// How a tree batches and merges. A merge takes up to twice the rows of a leaf, so this bounds how
-/// long a flush works at a time; the rest follows the law of parameters.
+/// How a tree batches and merges. A push takes up to three times the rows of a leaf, so this bounds
+/// how long a flush works at a time; the rest follows the law of parameters.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()
         .leaf_entries(leaf)
         .pending_entries(8 * leaf)
+        .shares_of_few(3)
         .stage_entries(leaf / 2)
 }
 
