@@ -61,7 +61,30 @@ pub(crate) const PIECE: usize = 128;
 /// `count`. Numbers beyond that are undefined.
 ///
 /// `packed` must have [`bytes`]`(count, width)` bytes.
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(
+        unsafe_code,
+        reason = "instructions that the processor has are known when it runs"
+    )
+)]
 pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { unpack_by_avx2(packed, begin, count, width, numbers) };
+    }
+    unpack_rows(packed, begin, count, width, numbers);
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+fn unpack_by_avx2(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
+    unpack_rows(packed, begin, count, width, numbers);
+}
+
+#[inline(always)]
+fn unpack_rows(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
     if width == 0 {
         numbers.fill(0);
         return;
@@ -77,7 +100,30 @@ pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numb
 
 /// Returns the sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count,
 /// width)` bytes.
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(
+        unsafe_code,
+        reason = "instructions that the processor has are known when it runs"
+    )
+)]
 pub(crate) fn sum(packed: &[u8], count: usize, width: u32) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { sum_by_avx2(packed, count, width) };
+    }
+    sum_rows(packed, count, width)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+fn sum_by_avx2(packed: &[u8], count: usize, width: u32) -> u64 {
+    sum_rows(packed, count, width)
+}
+
+#[inline(always)]
+fn sum_rows(packed: &[u8], count: usize, width: u32) -> u64 {
     if width == 0 {
         return 0;
     }

@@ -85,7 +85,8 @@ impl LeafDirectory {
         if rows > MAX_ROWS || count > MAX_COLUMNS || bytes.u16()? != 0 {
             return damaged("a leaf has too many rows or columns");
         }
-        let mut columns = Vec::new();
+        // An entry has several bytes.
+        let mut columns = Vec::with_capacity(count.min(directory.len()));
         let mut start = directory.len();
         for _ in 0..count {
             let column = ColumnDirectory::parse(rows, start, &mut bytes)?;

@@ -14,7 +14,7 @@
 //! | 76 | 4 | zero |
 //! | 80 | … | the leaf: the table's columns, then the sequence numbers |
 
-use std::ops::{Bound, Deref, Range};
+use std::ops::{Bound, Deref, Range, RangeInclusive};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -25,6 +25,7 @@ use bedload_pages::{PageId, Result};
 use super::place::{Place, times};
 use super::{corrupt, of_leaf};
 use crate::bits::BLOCK;
+use crate::ints::Ints;
 use crate::leaf::LeafReader;
 use crate::value::Value;
 use crate::wire::Bytes;
@@ -283,14 +284,20 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
     /// Returns the rows of a time in the last block that begins before a position, which is above
     /// the first row. If there are none, returns an empty range where they would be.
     fn of_time(&self, column: usize, place: Place, time: i64) -> Result<Range<usize>> {
-        let ticks = self
-            .reader
-            .ticks(column)
-            .map_err(|error| of_leaf(self.page, error))?;
-        let Some(ticks) = ticks else {
-            return Err(corrupt(self.page, "its column of times has none"));
-        };
-        // The last block that begins before the position. Times are often spread evenly.
+        let ticks = self.ticks(column)?;
+        let block = self.block_before(&ticks, place)?;
+        self.of_times(&ticks, &block, time..=time)
+    }
+
+    fn ticks(&self, column: usize) -> Result<Ints<'_>> {
+        let ticks = self.reader.ticks(column);
+        let ticks = ticks.map_err(|error| of_leaf(self.page, error))?;
+        ticks.ok_or_else(|| corrupt(self.page, "its column of times has none"))
+    }
+
+    /// Returns the last block that begins before a position, which is above the first row.
+    fn block_before(&self, ticks: &Ints<'_>, place: Place) -> Result<TimeBlock> {
+        // Times are often spread evenly.
         let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
         let (mut begin, mut end) = (self.header.first.time, self.header.last.time);
         let mut guesses = 2;
@@ -311,24 +318,38 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
                 (high, end) = (middle - 1, at);
             }
         }
+        Ok(TimeBlock {
+            rows: low * BLOCK..self.rows().min((low + 1) * BLOCK),
+            times: (begin, end),
+        })
+    }
+
+    /// Returns the rows of a block whose times lie in a range. If there are none, returns an empty
+    /// range where they would be.
+    fn of_times(
+        &self,
+        ticks: &Ints<'_>,
+        TimeBlock { rows: block, times }: &TimeBlock,
+        of: RangeInclusive<i64>,
+    ) -> Result<Range<usize>> {
         // Reading a value within a block costs a sum over the earlier values there.
         const AROUND: usize = 64;
-        let block = low * BLOCK..self.rows().min((low + 1) * BLOCK);
-        let row = block.start + share_of(block.len(), (begin, end), time);
-        let near = row.saturating_sub(AROUND).max(block.start)..(row + AROUND).min(block.end);
+        let (first, last) = of.into_inner();
+        let row = |time| block.start + share_of(block.len(), *times, time);
+        let near = row(first).saturating_sub(AROUND).max(block.start)..(row(last) + AROUND).min(block.end);
         for window in [near, block.clone()] {
             let (mut before, mut through) = (0, 0);
             let counted = ticks.for_each(window.clone(), |values| {
-                before += values.iter().filter(|value| **value < time).count();
-                through += values.iter().filter(|value| **value <= time).count();
+                before += values.iter().filter(|value| **value < first).count();
+                through += values.iter().filter(|value| **value <= last).count();
                 Ok(())
             });
             counted.map_err(|error| of_leaf(self.page, error))?;
-            let (first, end) = (window.start + before, window.start + through);
-            let is_whole = (first > window.start || window.start == block.start)
+            let (begin, end) = (window.start + before, window.start + through);
+            let is_whole = (begin > window.start || window.start == block.start)
                 && (end < window.end || window.end == block.end);
             if is_whole {
-                return Ok(first..end);
+                return Ok(begin..end);
             }
         }
         Err(corrupt(self.page, "its times are not in order"))
@@ -340,21 +361,43 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
     ///
     /// As for [`times`](Self::times).
     pub fn between(&self, time: usize, (from, to): (Bound<Place>, Bound<Place>)) -> Result<Range<usize>> {
-        let after = |place: Place| match place.next() {
-            Some(next) => self.search(time, next),
-            None => Ok(self.rows()),
+        let from = match from {
+            Bound::Unbounded => None,
+            Bound::Included(from) => Some(from),
+            Bound::Excluded(from) => match from.next() {
+                Some(from) => Some(from),
+                None => return Ok(self.rows()..self.rows()),
+            },
         };
-        let begin = match from {
-            Bound::Unbounded => 0,
-            Bound::Included(from) => self.search(time, from)?,
-            Bound::Excluded(from) => after(from)?,
+        let to = match to {
+            Bound::Unbounded => None,
+            Bound::Included(to) => to.next(),
+            Bound::Excluded(to) => Some(to),
         };
-        let end = match to {
-            Bound::Unbounded => self.rows(),
-            Bound::Included(to) => after(to)?,
-            Bound::Excluded(to) => self.search(time, to)?,
-        };
+        if let (Some(from), Some(to)) = (from, to)
+            && let Some(rows) = self.between_times(time, from, to)?
+        {
+            return Ok(rows);
+        }
+        let begin = from.map_or(Ok(0), |from| self.search(time, from))?;
+        let end = to.map_or(Ok(self.rows()), |to| self.search(time, to))?;
         Ok(begin..end.max(begin))
+    }
+
+    /// Returns the rows from one position up to another if these are the beginnings of two times,
+    /// neither at an end of the leaf, that lie in one block: it is searched once.
+    fn between_times(&self, time: usize, from: Place, to: Place) -> Result<Option<Range<usize>>> {
+        let is_within = self.header.first < from && from.time < to.time && to <= self.header.last;
+        if !is_within || (from.sequence, to.sequence) != (0, 0) {
+            return Ok(None);
+        }
+        let ticks = self.ticks(time)?;
+        let block = self.block_before(&ticks, from)?;
+        if block.times.1 < to.time {
+            return Ok(None);
+        }
+        let rows = self.of_times(&ticks, &block, from.time..=to.time - 1)?;
+        Ok(Some(rows))
     }
 
     /// Returns the sequence numbers.
@@ -370,6 +413,13 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map(|numbers| numbers.values().clone())
             .ok_or_else(|| corrupt(self.page, "its column of sequence numbers has none"))
     }
+}
+
+/// A block of a leaf.
+struct TimeBlock {
+    rows: Range<usize>,
+    /// The time of its first row, and one that no row of it exceeds and none behind it precedes.
+    times: (i64, i64),
 }
 
 /// Interpolates how many of some rows lie before a time, given their first time and one that none

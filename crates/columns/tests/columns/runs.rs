@@ -1,6 +1,7 @@
 //! Compares runs of columns in a Bε-tree with a sorted list.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -290,5 +291,62 @@ fn damage_is_told() {
                 let _ = leaf.decode(column, 0..leaf.rows());
             }
         }
+    }
+}
+
+#[test]
+fn rows_between_places_are_those_of_a_list() {
+    let pages = HeapPages::new(4096);
+    let kind = ColumnRuns::new(OWNER, 3, 1);
+    let mut random = Random(7);
+    // Several blocks of 1,024 rows; some times have many rows, others none.
+    let mut place = Place { time: 0, sequence: 0 };
+    let places: Vec<Place> = (0..5000)
+        .map(|_| {
+            place.time += [0, 0, 1, 3, 900][random.below(5) as usize];
+            place.sequence += 1;
+            place
+        })
+        .collect();
+    let mut writer = ColumnRunWriter::new(&pages, kind).expect("begun");
+    writer.push(columns(&places)).expect("in order");
+    let run = writer.finish().expect("finished").expect("a run");
+    let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
+    let leaf = index.open(&pages, 0).expect("a leaf");
+    assert_eq!(leaf.rows(), places.len());
+    for _ in 0..4000 {
+        let bound = |random: &mut Random| {
+            let near = places[random.below(5000) as usize];
+            let place = Place {
+                time: near.time + [-1, 0, 0, 1][random.below(4) as usize],
+                sequence: [0, 0, near.sequence, u64::MAX][random.below(4) as usize],
+            };
+            [Bound::Included(place), Bound::Excluded(place), Bound::Unbounded][random.below(7) as usize % 3]
+        };
+        let from = bound(&mut random);
+        let to = match random.below(2) {
+            0 => bound(&mut random),
+            // A short range, which often lies in one block.
+            _ => match from {
+                Bound::Included(from) => Bound::Excluded(Place {
+                    time: from.time + 1 + random.below(50) as i64,
+                    sequence: 0,
+                }),
+                other => other,
+            },
+        };
+        let begin = places.partition_point(|place| match from {
+            Bound::Included(from) => *place < from,
+            Bound::Excluded(from) => *place <= from,
+            Bound::Unbounded => false,
+        });
+        let end = places.partition_point(|place| match to {
+            Bound::Included(to) => *place <= to,
+            Bound::Excluded(to) => *place < to,
+            Bound::Unbounded => true,
+        });
+        let found = leaf.between(1, (from, to)).expect("read");
+        assert_eq!(found.len(), end.saturating_sub(begin), "{from:?}, {to:?}");
+        assert!(found.is_empty() || found.start == begin, "{from:?}, {to:?}");
     }
 }
