@@ -13,8 +13,8 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, are_few, check_columns,
-    check_row_bytes, to_stored,
+    Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId, are_few,
+    check_columns, check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -88,6 +88,61 @@ fn keep_memory(rows: EncodedRows) {
     }
 }
 
+/// Rows that are about to be committed.
+#[derive(Debug)]
+pub(super) struct NewRows {
+    encoded: EncodedRows,
+    /// None if they are few, and stay encoded in the head.
+    sorted: Option<SortedBatch>,
+    /// Bytes of memory that they take.
+    bytes: usize,
+}
+
+/// What is left to do once rows were added to a head, and the commit lock is free.
+#[derive(Debug)]
+pub(super) struct Added {
+    encoded: EncodedRows,
+    to_merge: Option<Arc<Head>>,
+}
+
+impl NewRows {
+    /// The rows as the log has them.
+    pub(super) fn record(&self) -> &[u8] {
+        self.encoded.bytes()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.encoded.len()
+    }
+
+    /// Bytes of memory that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds them to the head of their table, numbered from `first`.
+    pub(super) fn add_to(self, active: &Generation, table: &TableEntry, first: u64) -> Added {
+        let to_merge = match self.sorted {
+            Some(sorted) => Some(active.append(table.id, sorted.numbered(first))),
+            None => active.append_few(table, &self.encoded, (first, self.bytes)),
+        };
+        Added {
+            encoded: self.encoded,
+            to_merge,
+        }
+    }
+}
+
+impl Added {
+    /// Keeps the memory of the record for the next one; returns the head if it is time to merge its
+    /// runs.
+    pub(super) fn settle(self) -> Option<Arc<Head>> {
+        keep_memory(self.encoded);
+        self.to_merge
+    }
+}
+
 pub(super) fn no_such_table() -> Error {
     Error::NoSuchTable {
         name: "this one, which was dropped".into(),
@@ -141,26 +196,15 @@ impl Engine {
             appended.first_sequence = self.append_long(table, batch)?;
             return Ok(Begun::done(appended));
         }
-        let rows = self.encode(table, batch)?;
-        let sorted = if are_few(&rows) {
-            None
-        } else {
-            let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
-            Some(SortedBatch::new(&table.entry.schema, columns)?)
-        };
+        let rows = self.prepare(table, batch, bytes)?;
         self.make_room(bytes)?;
-        let ((position, to_merge), numbers) = self.commit([table.entry.id], |first, view| {
+        let ((position, added), numbers) = self.commit([table.entry.id], |first, view| {
             let head = Record::append_head(table.entry.id, first);
-            let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
-            let active = view.active();
-            let to_merge = match sorted {
-                Some(sorted) => Some(active.append(table.entry.id, sorted.numbered(first))),
-                None => active.append_few(&table.entry, &rows, (first, bytes)),
-            };
-            Ok(((position, to_merge), first + batch.num_rows() as u64))
+            let position = self.log.append_naming(&[&head, rows.record()], None)?;
+            let added = rows.add_to(view.active(), &table.entry, first);
+            Ok(((position, added), first + batch.num_rows() as u64))
         })?;
-        keep_memory(rows);
-        if let Some(head) = to_merge {
+        if let Some(head) = added.settle() {
             head.merge_small();
         }
         appended.first_sequence = numbers.start;
@@ -169,10 +213,26 @@ impl Engine {
         Ok(Begun { appended, logged })
     }
 
-    /// The rows of a batch as the log is to have them.
-    pub(super) fn encode(&self, table: &StoredTable, batch: &RecordBatch) -> Result<EncodedRows> {
+    /// The rows of a batch, which take so many bytes of memory, as log and head are to have them.
+    pub(super) fn prepare(&self, table: &StoredTable, batch: &RecordBatch, bytes: usize) -> Result<NewRows> {
+        let schema = &table.entry.schema;
+        let encoded = self.encode(table, batch, bytes)?;
+        let sorted = if are_few(&encoded) {
+            None
+        } else {
+            let columns = encoded.decode(schema).map_err(Error::schema)?;
+            Some(SortedBatch::new(schema, columns)?)
+        };
+        Ok(NewRows {
+            encoded,
+            sorted,
+            bytes,
+        })
+    }
+
+    /// The rows of a batch, which take so many bytes of memory, as the log is to have them.
+    fn encode(&self, table: &StoredTable, batch: &RecordBatch, len_bytes: usize) -> Result<EncodedRows> {
         check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
-        let len_bytes = SortedRows::bytes_of(&table.entry.schema, batch);
         if len_bytes > BODY_BYTES_MAX {
             return Err(Error::TooLarge {
                 what: "the batch".into(),
@@ -242,7 +302,9 @@ impl Engine {
         let committed = rest.and_then(|rest| {
             // Blocks that are not written are made again from their rows, should the log be read.
             let unsynced = direct.unsynced();
-            let logged = self.encode(table, if unsynced.is_some() { &rest } else { batch })?;
+            let logged = if unsynced.is_some() { &rest } else { batch };
+            let bytes = SortedRows::bytes_of(&table.entry.schema, logged);
+            let logged = self.encode(table, logged, bytes)?;
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);

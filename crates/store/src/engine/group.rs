@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use super::commit::{Appended, Begun, Logged};
+use super::commit::{Added, Appended, Begun, Logged, NewRows};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, EncodedRows, SortedBatch, TableId, check_columns, to_stored};
+use crate::rows::{Deletion, SortedRows, TableId, check_columns, to_stored};
 use crate::table::{Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
@@ -17,8 +17,7 @@ use crate::wal::{BODY_BYTES_MAX, Record};
 pub(crate) enum Change {
     Append {
         table: Arc<StoredTable>,
-        rows: EncodedRows,
-        sorted: SortedBatch,
+        rows: NewRows,
     },
     Delete {
         table: Arc<StoredTable>,
@@ -65,12 +64,10 @@ impl Engine {
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        let rows = self.encode(table, rows)?;
-        let columns = rows.decode(schema).map_err(Error::schema)?;
-        let sorted = SortedBatch::new(schema, columns)?;
+        let rows = self.prepare(table, rows, SortedRows::bytes_of(schema, rows))?;
         let (bytes, record_bytes) = (
-            group.bytes + sorted.bytes(),
-            group.record_bytes + rows.bytes().len(),
+            group.bytes + rows.bytes(),
+            group.record_bytes + rows.record().len(),
         );
         let limit_bytes = self.options.head_bytes.min(BODY_BYTES_MAX);
         if bytes.max(record_bytes) > limit_bytes {
@@ -89,7 +86,6 @@ impl Engine {
         group.changes.push(Change::Append {
             table: table.clone(),
             rows,
-            sorted,
         });
         Ok(())
     }
@@ -110,16 +106,16 @@ impl Engine {
         }
         self.with_space(|| self.make_room(bytes))?;
         let tables: Vec<TableId> = changes.iter().map(|change| change.table().entry.id).collect();
-        let ((position, grown), numbers) = self.commit(tables, |first, view| {
+        let ((position, added), numbers) = self.commit(tables, |first, view| {
             let mut next = first;
             let mut heads = Vec::with_capacity(changes.len());
             let mut deletions = Vec::new();
             for change in &changes {
                 let id = change.table().entry.id;
                 match change {
-                    Change::Append { sorted, .. } => {
+                    Change::Append { rows, .. } => {
                         heads.push(Record::append_head(id, next));
-                        next += sorted.len() as u64;
+                        next += rows.len() as u64;
                     }
                     Change::Delete { times, .. } => {
                         let deletion = Deletion {
@@ -136,32 +132,30 @@ impl Engine {
             let bodies: Vec<[&[u8]; 2]> = heads
                 .iter()
                 .zip(&changes)
-                .map(|(head, change)| [&head[..], change.rows()])
+                .map(|(head, change)| [&head[..], change.record()])
                 .collect();
             let position = self.log.append_group(&bodies)?;
             let active = view.active();
             let (mut sequence, mut deletions) = (first, deletions.into_iter());
-            let mut grown = Vec::new();
+            let mut added = Vec::with_capacity(changes.len());
             for change in changes {
-                let id = change.table().entry.id;
                 match change {
-                    Change::Append { sorted, .. } => {
-                        let rows = sorted.len() as u64;
-                        grown.push(active.append(id, sorted.numbered(sequence)));
-                        sequence += rows;
+                    Change::Append { table, rows } => {
+                        let count = rows.len() as u64;
+                        added.push(rows.add_to(active, &table.entry, sequence));
+                        sequence += count;
                     }
-                    Change::Delete { .. } => {
-                        deletions
-                            .by_ref()
-                            .take(1)
-                            .for_each(|deletion| active.delete(id, deletion));
+                    Change::Delete { table, .. } => {
+                        let deletion = deletions.by_ref().take(1);
+                        deletion.for_each(|deletion| active.delete(table.entry.id, deletion));
                         sequence += 1;
                     }
                 }
             }
-            Ok(((position, grown), next))
+            Ok(((position, added), next))
         })?;
-        grown.iter().for_each(|head| head.merge_small());
+        let to_merge = added.into_iter().filter_map(Added::settle);
+        to_merge.for_each(|head| head.merge_small());
         appended.first_sequence = numbers.start;
         self.counters.committed(appended.rows);
         let end = numbers.end;
@@ -204,9 +198,9 @@ impl Change {
     }
 
     /// The rows that follow the head of the part of the record.
-    fn rows(&self) -> &[u8] {
+    fn record(&self) -> &[u8] {
         match self {
-            Self::Append { rows, .. } => rows.bytes(),
+            Self::Append { rows, .. } => rows.record(),
             Self::Delete { .. } => &[],
         }
     }

@@ -71,11 +71,6 @@ impl SortedBatch {
         })
     }
 
-    /// How many rows there are.
-    pub(crate) fn len(&self) -> usize {
-        self.times.len()
-    }
-
     /// Bytes of memory that they take.
     pub(crate) fn bytes(&self) -> usize {
         self.size.all
