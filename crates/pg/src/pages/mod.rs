@@ -284,11 +284,15 @@ impl PageRead for PgPages {
         }
     }
 
+    fn reads_wait(&self) -> bool {
+        recent::is_missing()
+    }
+
     fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
         memory::recall(self.file(), page, run)
     }
 
-    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
+    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Option<Arc<[u64]>>) {
         memory::remember(self.file(), page, run, found);
     }
 }
