@@ -39,7 +39,7 @@ thread_local! {
 }
 
 /// How many pages this process has read that the server's buffers had not.
-fn buffer_misses() -> i64 {
+pub(crate) fn buffer_misses() -> i64 {
     // SAFETY: the process's own count.
     unsafe { pg_sys::pgBufferUsage.shared_blks_read }
 }
