@@ -207,6 +207,10 @@ impl<S: PageStore> PageRead for FaultyPages<S> {
     fn read_ahead(&self, ids: &[PageId]) {
         self.store.read_ahead(ids);
     }
+
+    fn reads_wait(&self) -> bool {
+        self.store.reads_wait()
+    }
 }
 
 impl<S: PageStore> PageStore for FaultyPages<S> {

@@ -75,10 +75,17 @@ pub trait PageRead {
     /// The page does not exist, could not be read, or fails its checksum.
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>>;
 
-    /// Announces that these pages will be read soon, in ascending or descending order of their ids.
-    /// A store on a disk may start to fetch them. It does not wait, and may ignore the hint.
+    /// Announces that these pages will be read soon, in ascending or descending order of their ids
+    /// if they are neighbours. A store on a disk may start to fetch them. It does not wait, and may ignore the hint.
     fn read_ahead(&self, ids: &[PageId]) {
         let _ = ids;
+    }
+
+    /// Whether it pays to [announce](Self::read_ahead) even the few pages of one lookup: if pages
+    /// that are read now are likely to come from a disk, which can fetch several at a time. Never
+    /// by default.
+    fn reads_wait(&self) -> bool {
+        false
     }
 
     /// Returns what [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
@@ -88,10 +95,10 @@ pub trait PageRead {
     }
 
     /// Offers the store to keep what its user has found in a page of a run, so that the page need
-    /// not be read again; the store calls `found` only if it keeps the result. A finding that
+    /// not be read again; the store calls `found` only if it would keep the result. A finding that
     /// depends on more than the run as it was written must not be kept. A store keeps nothing by
     /// default: it pays where reading a page costs more than a look at memory.
-    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
+    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Option<Arc<[u64]>>) {
         let _ = (page, run, found);
     }
 }
@@ -294,11 +301,15 @@ macro_rules! forward_to_shared_store {
                 (**self).read_ahead(ids);
             }
 
+            fn reads_wait(&self) -> bool {
+                (**self).reads_wait()
+            }
+
             fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
                 (**self).recall(page, run)
             }
 
-            fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
+            fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Option<Arc<[u64]>>) {
                 (**self).remember(page, run, found);
             }
         }

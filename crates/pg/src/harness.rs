@@ -37,6 +37,12 @@ fn harness_work() -> Vec<i64> {
         .to_vec()
 }
 
+/// Pages of tables and of indexes that this process has announced before it read them.
+#[pg_extern(sql = false)]
+fn harness_announced() -> Vec<i64> {
+    hooks::announced().to_vec()
+}
+
 // SAFETY: a process of the server has one thread. The suites that ask for this start none.
 unsafe impl Sync for PgPages {}
 

@@ -73,6 +73,28 @@ pub(crate) fn note(work: MaintenanceWork) {
 }
 
 thread_local! {
+    /// Pages of tables and of indexes that scans have announced.
+    static ANNOUNCED: Cell<[i64; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// Counts a page of a table that was announced.
+pub(crate) fn note_row_page() {
+    let [rows, pages] = ANNOUNCED.get();
+    ANNOUNCED.set([rows + 1, pages]);
+}
+
+/// Counts a page of an index that was announced.
+pub(crate) fn note_index_page() {
+    let [rows, pages] = ANNOUNCED.get();
+    ANNOUNCED.set([rows, pages + 1]);
+}
+
+/// Pages of tables and of indexes that this process has announced.
+pub(crate) fn announced() -> [i64; 2] {
+    ANNOUNCED.get()
+}
+
+thread_local! {
     /// The points to pass until the one that raises an error; 0: none does; below it, until the one
     /// that crashes.
     static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };

@@ -51,14 +51,13 @@ impl Pin {
         let is_main = fork == pg_sys::ForkNumber::MAIN_FORKNUM;
         // SAFETY: the caller's.
         unsafe {
-            if is_main && let Some(buffer) = recent::pin(relation, block) {
-                return Self(buffer);
-            }
-            let buffer = pg_sys::ReadBufferExtended(relation, fork, block, mode, std::ptr::null_mut());
-            if is_main {
-                recent::note(relation, block, buffer);
-            }
-            Self(buffer)
+            Self(if !is_main {
+                pg_sys::ReadBufferExtended(relation, fork, block, mode, std::ptr::null_mut())
+            } else if let Some(buffer) = recent::pin(relation, block) {
+                buffer
+            } else {
+                recent::read(relation, block)
+            })
         }
     }
 

@@ -17,9 +17,12 @@ use crate::compat::FileName;
 const COPIES: usize = 512;
 /// Slots in which the copy of a page may be.
 const WAYS: usize = 2;
-/// A copy is replaced when as many pages have asked for its slot since it was used last. So a
-/// session that meets more pages than there are slots copies few of them.
+/// How many pages may ask for the slot of a copy for each time that it is used, before it is
+/// replaced. So a session that meets more pages than there are slots copies few of them, and has
+/// those that are asked for most often, as the nodes at the top are.
 const PATIENCE: u8 = 8;
+/// The most that a copy may have ahead of it.
+const PATIENCE_MAX: u8 = 64;
 
 struct Copy {
     file: FileName,
@@ -51,12 +54,17 @@ pub(super) fn recall(file: FileName, page: PageId, run: RunLife) -> Option<Arc<[
     COPIES_BY_SLOT.with_borrow_mut(|copies| {
         let slots = copies.get_mut(slot_of(page, run)..)?.iter_mut().take(WAYS);
         let copy = slots.flatten().find(|copy| copy.is_of(file, page, run))?;
-        copy.patience = PATIENCE;
+        copy.patience = (copy.patience + PATIENCE).min(PATIENCE_MAX);
         Some(copy.words.clone())
     })
 }
 
-pub(super) fn remember(file: FileName, page: PageId, run: RunLife, words: impl FnOnce() -> Arc<[u64]>) {
+pub(super) fn remember(
+    file: FileName,
+    page: PageId,
+    run: RunLife,
+    words: impl FnOnce() -> Option<Arc<[u64]>>,
+) {
     COPIES_BY_SLOT.with_borrow_mut(|copies| {
         copies.resize_with(COPIES, || None);
         let slots = &mut copies[slot_of(page, run)..][..WAYS];
@@ -67,13 +75,14 @@ pub(super) fn remember(file: FileName, page: PageId, run: RunLife, words: impl F
         match slot {
             Some(copy) if copy.patience > 0 => copy.patience -= 1,
             _ => {
-                *slot = Some(Copy {
+                let copy = |words| Copy {
                     file,
                     page,
                     run,
-                    words: words(),
+                    words,
                     patience: PATIENCE,
-                });
+                };
+                *slot = words().map(copy);
             }
         }
     });

@@ -60,6 +60,7 @@ use batch::PgBatch;
 use buffer::Pin;
 pub(crate) use buffer::{Latch, Mode};
 pub(crate) use header::{Life, PAYLOAD, PAYLOAD_LEN, State, life};
+pub(crate) use recent::buffer_misses;
 pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
 
@@ -280,15 +281,21 @@ impl PageRead for PgPages {
             if last.replace(block) != block.checked_sub(1) && self.has_block(block) {
                 // SAFETY: the relation is open, and has the block.
                 unsafe { pg_sys::PrefetchBuffer(self.relation, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+                #[cfg(feature = "harness")]
+                crate::hooks::note_index_page();
             }
         }
+    }
+
+    fn reads_wait(&self) -> bool {
+        recent::is_missing()
     }
 
     fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
         memory::recall(self.file(), page, run)
     }
 
-    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
+    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Option<Arc<[u64]>>) {
         memory::remember(self.file(), page, run, found);
     }
 }

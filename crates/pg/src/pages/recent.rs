@@ -4,11 +4,12 @@
 //!
 //! The server looks whether a buffer still has the page. Such a look does not tell it that the page
 //! is wanted, so now and then a page is read as usual: else pages that every scan reads would be
-//! the first to be evicted.
+//! the first to be evicted. While reads of the index miss the server's buffers, which then evict
+//! pages all the time, all are read as usual.
 
 #![expect(unsafe_code, reason = "it calls the buffer manager of PostgreSQL")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use pgrx::pg_sys;
 
@@ -20,6 +21,8 @@ const PLACES: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 11;
 /// How often a page is found so before it is read as usual.
 const USES: u8 = 8;
+/// How many reads after one that missed the server's buffers are taken to miss them, too.
+const READS_AFTER_MISS: u8 = 64;
 
 #[derive(Clone, Copy)]
 struct Recent {
@@ -31,6 +34,14 @@ struct Recent {
 
 thread_local! {
     static RECENT: RefCell<[Option<Recent>; PLACES]> = const { RefCell::new([None; PLACES]) };
+    /// How many more reads are taken to miss the server's buffers.
+    static MISSES: Cell<u8> = const { Cell::new(0) };
+}
+
+/// How many pages this process has read that the server's buffers had not.
+pub(crate) fn buffer_misses() -> i64 {
+    // SAFETY: the process's own count.
+    unsafe { pg_sys::pgBufferUsage.shared_blks_read }
 }
 
 fn place_of(block: pg_sys::BlockNumber) -> usize {
@@ -48,12 +59,21 @@ unsafe fn is_shared(relation: pg_sys::Relation) -> bool {
     persistence.cast_unsigned() != pg_sys::RELPERSISTENCE_TEMP
 }
 
+/// Whether pages of indexes that this process reads are likely not to be in the server's buffers.
+pub(super) fn is_missing() -> bool {
+    MISSES.get() > 0
+}
+
 /// Pins the buffer in which a block of the main fork was found last, if it is there still.
 ///
 /// # Safety
 ///
 /// The relation is open.
 pub(super) unsafe fn pin(relation: pg_sys::Relation, block: pg_sys::BlockNumber) -> Option<pg_sys::Buffer> {
+    if is_missing() {
+        MISSES.set(MISSES.get() - 1);
+        return None;
+    }
     // SAFETY: the caller's.
     let file = unsafe { compat::file_of(relation) };
     let buffer = RECENT.with_borrow_mut(|recent| {
@@ -74,15 +94,21 @@ pub(super) unsafe fn pin(relation: pg_sys::Relation, block: pg_sys::BlockNumber)
     is_pinned.then_some(buffer)
 }
 
-/// Notes in which buffer a block of the main fork is.
+/// Reads and pins a block of the main fork as usual, and notes in which buffer it is.
 ///
 /// # Safety
 ///
-/// The relation is open.
-pub(super) unsafe fn note(relation: pg_sys::Relation, block: pg_sys::BlockNumber, buffer: pg_sys::Buffer) {
+/// The relation is open, and has the block.
+pub(super) unsafe fn read(relation: pg_sys::Relation, block: pg_sys::BlockNumber) -> pg_sys::Buffer {
+    let before = buffer_misses();
+    // SAFETY: the caller's.
+    let buffer = unsafe { pg_sys::ReadBuffer(relation, block) };
     // SAFETY: the caller's.
     if !unsafe { is_shared(relation) } {
-        return;
+        return buffer;
+    }
+    if buffer_misses() != before {
+        MISSES.set(READS_AFTER_MISS);
     }
     // SAFETY: the caller's.
     let file = unsafe { compat::file_of(relation) };
@@ -95,4 +121,5 @@ pub(super) unsafe fn note(relation: pg_sys::Relation, block: pg_sys::BlockNumber
             uses,
         });
     });
+    buffer
 }

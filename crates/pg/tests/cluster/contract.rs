@@ -8,6 +8,7 @@ use crate::rows::{check, create_table, execute, number};
 /// Declares the functions that the module has for tests.
 pub(crate) fn declare(client: &mut Client) {
     for function in [
+        "harness_announced() RETURNS int8[]",
         "harness_store_contract(oid[]) RETURNS int8",
         "harness_tree_contract(oid[], int8, int8) RETURNS int8",
         "harness_fail(regclass, text, bool) RETURNS void",

@@ -5,6 +5,7 @@
 //! to run as root, so for root the server runs as the user `postgres`, or `nobody`.
 
 mod advice;
+mod announced;
 mod beyond_memory;
 mod cancel;
 mod cluster;

@@ -1,13 +1,12 @@
 //! Ranges of a run, in either direction.
 
 use std::ops::{Bound, Range};
-use std::sync::Arc;
 
-use super::builder::ChildRow;
 use super::columns::RunColumns;
 use super::entry::RunEntry;
 use super::page::RunPage;
 use super::reader::{RunReader, child_at};
+use super::top::Top;
 use super::{Run, RunEdge};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -44,6 +43,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
 /// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a
 /// short range should not pay for all of a leaf.
 const FIRST_WINDOW: usize = 4;
+/// Leaves of a range that ends so soon are announced when it begins.
+const FEW_LEAVES: usize = 3;
 /// By how much more.
 const WINDOW_GROWTH: usize = 4;
 
@@ -200,6 +201,36 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
     pub(super) fn expect_whole_leaves(&mut self) {
         self.window = usize::MAX;
         self.ahead = ReadAhead::at_once();
+    }
+
+    /// The page of a node that has to be read before it is known where the range begins in the run;
+    /// none if that is known.
+    pub(crate) fn first_node(&self) -> Option<PageId> {
+        let (id, level) = self.first?;
+        let life = (self.reader.run.first_page, self.reader.run.generation);
+        (level > 0 && self.reader.store.recall(id, life).is_none()).then_some(id)
+    }
+
+    /// Goes to the leaf where the range begins, without reading it, and appends to `leaves` it and
+    /// those behind it, if the range ends in the next but one or earlier.
+    pub(crate) fn find_leaves(&mut self, leaves: &mut Vec<PageId>) -> Result<()> {
+        // An error leaves the cursor where it is.
+        while let Some((id, level)) = self.first
+            && level > 0
+        {
+            self.enter_node(id, level)?;
+        }
+        leaves.extend(self.first.map(|(leaf, _)| leaf));
+        let is_short = |children: &Children| children.level == 1 && children.slots.len() < FEW_LEAVES;
+        if self.way.last().is_some_and(is_short) {
+            self.take_children()?;
+            let children = self
+                .way
+                .last()
+                .map(|children| &children.pages[children.next..children.end]);
+            leaves.extend(children.unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// Shows up to `most` entries at hand to `visit` and passes them, as long as they come before a
@@ -491,9 +522,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             Some(slot) => Some((child_at(&page, id, slot)?, level - 1)),
             None => None,
         };
-        if is_kept && page.count() <= TOP_MAX && !(0..page.count()).any(|slot| page.is_dead(slot)) {
-            let top = Top::of(&page, id)?;
-            reader.store.remember(id, life, || top);
+        if is_kept {
+            reader.store.remember(id, life, || Top::of(&page, id));
         }
         drop(guard);
         self.go_down(id, level, slots)
@@ -541,54 +571,5 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             self.take_children()?;
         }
         Ok(())
-    }
-}
-
-/// The most children of a node that a store is to remember.
-const TOP_MAX: usize = 1024;
-
-/// The node at the top of a run as a store remembers it, of an order whose prefixes are exact: the
-/// prefixes of its entries, their ties, their children.
-struct Top<'t>(&'t [u64]);
-
-impl Top<'_> {
-    fn of(page: &RunPage<'_, ChildRow>, id: PageId) -> Result<Arc<[u64]>> {
-        let slots = 0..page.count();
-        let mut top: Vec<u64> = slots.clone().map(|slot| page.prefix(slot)).collect();
-        top.extend(slots.clone().map(|slot| page.tie(slot)));
-        for slot in slots {
-            top.push(child_at(page, id, slot)?.get().into());
-        }
-        Ok(top.into())
-    }
-
-    fn count(&self) -> usize {
-        self.0.len() / 3
-    }
-
-    /// How many entries lie before one, or at it if such an entry counts.
-    fn rank(&self, (prefix, tie): (u64, u64), counts_equal: bool) -> usize {
-        let (prefixes, rest) = self.0.split_at(self.count());
-        let (mut low, mut high) = (0, prefixes.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            let order = (prefixes[middle], rest[middle]).cmp(&(prefix, tie));
-            if order.is_lt() || (counts_equal && order.is_eq()) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
-    fn child(&self, slot: usize, page: PageId) -> Result<PageId> {
-        let child = self.0.get(2 * self.count() + slot);
-        child
-            .and_then(|&child| PageId::new(u32::try_from(child).ok()?))
-            .ok_or(Error::Corrupt {
-                page,
-                reason: "a child is none that it can have",
-            })
     }
 }

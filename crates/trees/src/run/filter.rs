@@ -214,8 +214,24 @@ impl Filter {
         }
         let guard = store.read(id)?;
         let blocks: &[[u8; BLOCK_LEN]] = content(&guard, id, run, 0)?;
-        store.remember(id, life, || blocks.iter().flat_map(words_of).collect());
+        store.remember(id, life, || Some(blocks.iter().flat_map(words_of).collect()));
         Ok(is_set(&words_of(&blocks[block_of(hash, blocks.len())]), hash))
+    }
+
+    /// The page that [`may_contain`](Self::may_contain) would read first; none if the store
+    /// remembers all that it asks for.
+    pub(super) fn first_page(&self, store: &impl PageRead, run: &RunName, hash: u64) -> Option<PageId> {
+        let parts = self.pages as usize;
+        let life = (run.first_page, run.generation);
+        let mut id = self.root;
+        if levels_above(parts, fan_out(store.payload_len())) == 1 {
+            let Some(top) = store.recall(id, life) else {
+                return Some(id);
+            };
+            let bits = top.get(part_of(hash, parts))?;
+            id = PageId::new(u32::try_from(*bits).ok()?)?;
+        }
+        store.recall(id, life).is_none().then_some(id)
     }
 
     /// The pages of bits, which the page at the top names, as the store remembers them.
@@ -228,7 +244,7 @@ impl Filter {
         let ids: &[[u8; ID_LEN]] = content(&guard, self.root, run, 1)?;
         let found = (0..ids.len()).map(|slot| Ok(child_at(ids, slot, self.root)?.get().into()));
         let found: Arc<[u64]> = found.collect::<Result<_>>()?;
-        store.remember(self.root, life, || found.clone());
+        store.remember(self.root, life, || Some(found.clone()));
         Ok(found)
     }
 

@@ -53,6 +53,7 @@ mod merge;
 mod page;
 mod reader;
 mod shape;
+mod top;
 
 use bedload_pages::{PageId, PageRead, Result};
 
@@ -119,6 +120,11 @@ impl Run {
             Some(filter) => filter.may_contain(store, &self.name(), hash),
             None => Ok(true),
         }
+    }
+
+    /// The page that [`may_contain`](Self::may_contain) would read first, if it would read any.
+    pub(crate) fn first_page_of_filter(&self, store: &impl PageRead, hash: u64) -> Option<PageId> {
+        self.filter?.first_page(store, &self.name(), hash)
     }
 }
 

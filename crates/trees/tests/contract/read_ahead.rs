@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, RangeInclusive};
 
 use bedload_pages::{HeapPages, PageId, PageRead, Result};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, Progress};
 use bedload_trees::bplus_tree;
 use bedload_trees::bplus_tree::BPlusTree;
 use bedload_trees::run::{RunBuilder, RunOptions, RunReader};
@@ -22,6 +23,8 @@ enum Asked {
 struct Observed<'s> {
     pages: &'s HeapPages,
     asked: &'s RefCell<Vec<Asked>>,
+    /// Whether it says that its reads wait for a disk.
+    waits: bool,
 }
 
 impl PageRead for Observed<'_> {
@@ -43,6 +46,10 @@ impl PageRead for Observed<'_> {
         self.asked
             .borrow_mut()
             .extend(ids.iter().copied().map(Asked::Ahead));
+    }
+
+    fn reads_wait(&self) -> bool {
+        self.waits
     }
 }
 
@@ -135,7 +142,9 @@ fn long_ranges_of_runs_are_fetched_ahead() {
     let run = builder.finish().expect("finished").expect("entries");
     let asked = RefCell::default();
     let (pages, asked) = (&pages, &asked);
-    let reader = RunReader::new(Observed { pages, asked }, U64Order, NoRow, config, run);
+    let waits = false;
+    let store = Observed { pages, asked, waits };
+    let reader = RunReader::new(store, U64Order, NoRow, config, run);
     assert_eq!(run.height, 2);
     let leaves = reader.pages().expect("sound pages").leaves;
     check(&leaves, asked, |(from, to), is_ascending| {
@@ -163,7 +172,8 @@ fn long_ranges_of_trees_are_fetched_ahead() {
     }
     let asked = RefCell::default();
     let (pages, asked) = (&pages, &asked);
-    let store = Observed { pages, asked };
+    let waits = false;
+    let store = Observed { pages, asked, waits };
     let tree = BPlusTree::open(store, tree.root(), U64Order, NoRow, config).expect("opened");
     assert_eq!(tree.verify().expect("sound pages").height, 2);
     let mut cursor = tree.range(EVERYTHING.0, EVERYTHING.1).expect("unbounded");
@@ -187,4 +197,85 @@ fn long_ranges_of_trees_are_fetched_ahead() {
         }
         count
     });
+}
+
+/// A tree of runs, most of which lie over one another, and of some that come behind them all. The
+/// leaves of the tree have runs, too.
+fn fill(tree: &BeTree<U64Order, NoRow, &HeapPages>) {
+    for batch in 0..40_u64 {
+        let mut rows = tree.batch().expect("begun");
+        for number in 0..1000 {
+            rows.put(entry(&key(number * 40 + batch))).expect("ascending");
+        }
+        rows.publish().expect("published");
+        while batch < 35 && tree.maintainer().work(100_000).expect("sound pages") == Progress::Paused {}
+    }
+    let mut rows = tree.batch().expect("begun");
+    for number in 0..1000 {
+        rows.put(entry(&key(100_000 + number))).expect("ascending");
+    }
+    rows.publish().expect("published");
+}
+
+#[test]
+fn lookups_and_short_ranges_announce_a_page_of_each_run_where_reads_wait() {
+    let pages = HeapPages::new(4096);
+    let config = BeTreeOptions::new().shrunk(64).filter_bits(12);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("created");
+    fill(&tree);
+    let (meta, asked) = (tree.meta(), RefCell::default());
+    let (pages, asked) = (&pages, &asked);
+    // What is asked for the entries of some keys, either way.
+    let scan = |waits, keys: RangeInclusive<u64>, is_ascending| {
+        let store = Observed { pages, asked, waits };
+        let tree = BeTree::open(store, meta, U64Order, NoRow, config).expect("opened");
+        let (from, to) = (key(*keys.start()), key(*keys.end()));
+        let [from, to] = [&from, &to].map(|key| Bound::Included(Position::of_key(key)));
+        asked.take();
+        let cursor = if is_ascending {
+            tree.range(from, to)
+        } else {
+            tree.range_back(from, to)
+        };
+        let mut cursor = cursor.expect("bounds of the order's width");
+        let mut count = 0;
+        while cursor.next_entry().expect("sound pages").is_some() {
+            count += 1;
+        }
+        assert_eq!(count, keys.count());
+        asked.take()
+    };
+    let (mut scans, mut points, mut runs, mut others) = (0, 0, 0, 0);
+    for number in (1000..39_000).step_by(611) {
+        for is_ascending in [true, false] {
+            for keys in [number..=number, number..=number + 30] {
+                let is_point = keys.clone().count() == 1;
+                let calm = scan(false, keys.clone(), is_ascending);
+                assert!(
+                    calm.iter().all(|asked| matches!(asked, Asked::Read(_))),
+                    "{calm:?}"
+                );
+                let asked = scan(true, keys, is_ascending);
+                let (mut ahead, mut read) = (BTreeSet::new(), BTreeSet::new());
+                for asked in asked {
+                    match asked {
+                        Asked::Ahead(id) => {
+                            // A range may go on in the same page in the next leaf's interval.
+                            let is_new = ahead.insert(id) && !read.contains(&id);
+                            assert!(is_new || !is_point, "page {id} is announced late");
+                        }
+                        Asked::Read(id) => drop(read.insert(id)),
+                    }
+                }
+                assert!(ahead.is_subset(&read), "{ahead:?} {read:?}");
+                scans += 1;
+                others += read.len() - ahead.len();
+                points += usize::from(is_point && !ahead.is_empty());
+                runs += ahead.len();
+            }
+        }
+    }
+    assert!(points > 100 && runs > 1000, "{points} lookups, {runs} pages");
+    // The nodes of the tree, and some pages that nothing was to be read beside.
+    assert!(others <= 5 * scans, "{scans} scans, {others} other pages");
 }

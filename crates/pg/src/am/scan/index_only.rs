@@ -15,6 +15,10 @@ const _: () = assert!(size_of::<pg_sys::PageHeaderData>() == MAP_HEADER_LEN as u
 const BLOCKS_PER_BYTE: u32 = 4;
 const BLOCKS_PER_PAGE: u32 = (pg_sys::BLCKSZ - MAP_HEADER_LEN) * BLOCKS_PER_BYTE;
 
+/// Pages of the map that a scan keeps pinned, each of which is about 255 MiB of the table: rows of
+/// neighbouring entries may be anywhere.
+pub(super) const MAP_PAGES: usize = 8;
+
 /// Where the visibility map says whether all rows of a block are visible to all: its page, a byte
 /// of it, and the bit (`visibilitymap.c`). The server's own function looks it up anew for each row.
 fn place_in_map(block: u32) -> (u32, usize, u8) {
@@ -58,22 +62,24 @@ impl Scan {
             return;
         }
         is_visible.reserve(window.len());
-        let mut map = None;
+        let mut known = [None; MAP_PAGES];
         for entry in window {
             let (page, byte, bit) = place_in_map(entry.block());
-            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, and
-            // until it is asked for another page.
+            let slot = page as usize % MAP_PAGES;
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, or
+            // when its slot is wanted for another page.
             unsafe {
-                let pinned = match map {
+                let pinned = match known[slot] {
                     Some((pinned_page, pinned)) if pinned_page == page => pinned,
                     _ => {
-                        pg_sys::visibilitymap_get_status(table, entry.block(), &raw mut self.map);
-                        let pinned = if self.map == pg_sys::InvalidBuffer.cast_signed() {
+                        let map = &mut self.maps[slot];
+                        pg_sys::visibilitymap_get_status(table, entry.block(), &raw mut *map);
+                        let pinned = if *map == pg_sys::InvalidBuffer.cast_signed() {
                             std::ptr::null_mut()
                         } else {
-                            pg_sys::BufferGetPage(self.map)
+                            pg_sys::BufferGetPage(*map)
                         };
-                        map = Some((page, pinned));
+                        known[slot] = Some((page, pinned));
                         pinned
                     }
                 };

@@ -13,6 +13,7 @@
 #![expect(unsafe_code, reason = "functions of an access method")]
 
 mod index_only;
+mod rows_ahead;
 mod search;
 
 use std::ffi::c_int;
@@ -29,6 +30,8 @@ use crate::index::{Index, Way};
 use crate::key::{Entry, Form};
 use crate::pending;
 use crate::reader::Reader;
+use index_only::MAP_PAGES;
+use rows_ahead::RowsAhead;
 use search::Search;
 
 /// A scan under way.
@@ -57,8 +60,9 @@ struct Scan {
     dead: Dead,
     /// Entries of the present window whose rows were found dead to everybody.
     killed: Vec<Entry>,
-    /// The page of the visibility map that an index-only scan looked at last, pinned.
-    map: pg_sys::Buffer,
+    rows_ahead: RowsAhead,
+    /// Pages of the visibility map that an index-only scan has looked at, pinned.
+    maps: [pg_sys::Buffer; MAP_PAGES],
     /// The tuple that an index-only scan returned last, whether it has a null, and the slot for
     /// looking rows up; null at first.
     tuple: pg_sys::IndexTuple,
@@ -176,6 +180,7 @@ impl Scan {
         self.pending = recent;
         self.position.reset(Place::Unbegun);
         self.marked = None;
+        self.rows_ahead.begin();
     }
 
     /// Has later scans pass over the entries whose rows this one has found dead.
@@ -280,6 +285,7 @@ impl Scan {
     unsafe fn next_window(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) {
         // SAFETY: the caller's.
         unsafe { self.hint_killed(index) };
+        self.rows_ahead.enter_window();
         let last = self.position.entry().cloned();
         let mut window = std::mem::take(emptied(&mut self.position.window));
         let mut is_visible = std::mem::take(emptied(&mut self.position.is_visible));
@@ -408,7 +414,8 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
                 Dead::Shown
             },
             killed: Vec::new(),
-            map: pg_sys::InvalidBuffer.cast_signed(),
+            rows_ahead: RowsAhead::default(),
+            maps: [pg_sys::InvalidBuffer.cast_signed(); MAP_PAGES],
             tuple: std::ptr::null_mut(),
             tuple_has_null: false,
             values: std::ptr::null_mut(),
@@ -496,6 +503,7 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             && let Some(entry) = scan.position.entry()
         {
             (*descriptor).xs_heaptid = entry.address();
+            scan.fetch_rows_ahead((*descriptor).heapRelation, way);
             if !is_index_only {
                 return true;
             }
@@ -563,10 +571,12 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
         unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
         scan.slot = std::ptr::null_mut();
     }
-    if scan.map != pg_sys::InvalidBuffer.cast_signed() {
-        // SAFETY: pinned by the scan, and given up once.
-        unsafe { pg_sys::ReleaseBuffer(scan.map) };
-        scan.map = pg_sys::InvalidBuffer.cast_signed();
+    for map in &mut scan.maps {
+        let map = std::mem::replace(map, pg_sys::InvalidBuffer.cast_signed());
+        if map != pg_sys::InvalidBuffer.cast_signed() {
+            // SAFETY: pinned by the scan, and given up once.
+            unsafe { pg_sys::ReleaseBuffer(map) };
+        }
     }
 }
 
@@ -583,5 +593,6 @@ pub(super) unsafe extern "C-unwind" fn amrestrpos(descriptor: pg_sys::IndexScanD
     let (scan, _) = unsafe { parts(descriptor) };
     if let Some(marked) = &scan.marked {
         scan.position = marked.clone();
+        scan.rows_ahead.enter_window();
     }
 }

@@ -1,5 +1,6 @@
 //! Ranges in either direction, one leaf interval at a time.
 
+mod announce;
 mod gather;
 
 use std::cmp::Ordering;
@@ -281,20 +282,23 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         let high = position(self.tree, &to, &mut high_key);
         self.sources.reserve(interval.runs.len());
         self.heads.reserve(interval.runs.len());
-        for live in &interval.runs {
-            if !meets(order, live, &from, &to) {
-                continue;
-            }
+        let meeting = || interval.runs.iter().filter(|live| meets(order, live, &from, &to));
+        let reads_wait = self.tree.store.reads_wait();
+        let mut announced = Vec::new();
+        if reads_wait && let Some(hash) = self.hash {
+            announced = self.announce_filters(meeting().map(|live| live.run), hash, (low, high));
+        }
+        for live in meeting() {
             // Where a filter cannot be read, neither can the run, or it is for the run to say.
             let lacks = |hash| matches!(live.run.may_contain(&self.tree.store, hash), Ok(false));
             if self.hash.is_some_and(lacks) {
                 continue;
             }
-            let reader = self.tree.reader(live.run);
-            let (mut cursor, head) = if self.is_ascending {
-                (reader.range(low, high)?, live.run.first)
+            let mut cursor = self.run_cursor(live.run, (low, high))?;
+            let head = if self.is_ascending {
+                live.run.first
             } else {
-                (reader.range_back(low, high)?, live.run.last)
+                live.run.last
             };
             if self.skips_dead {
                 cursor.skip_dead();
@@ -307,6 +311,9 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             self.heads.push(head);
         }
         self.unread = self.sources.len();
+        if reads_wait {
+            self.announce_leaves(if self.is_ascending { &from } else { &to }, &announced);
+        }
         self.fence = if self.is_ascending {
             interval.high
         } else {
@@ -314,6 +321,19 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         };
         self.state = CursorState::Within;
         Ok(())
+    }
+
+    fn run_cursor(
+        &self,
+        run: Run,
+        (low, high): (Bound<Position<'_>>, Bound<Position<'_>>),
+    ) -> Result<RunCursor<O, L, &'t S>> {
+        let reader = self.tree.reader(run);
+        if self.is_ascending {
+            reader.range(low, high)
+        } else {
+            reader.range_back(low, high)
+        }
     }
 
     /// Behind the last entry of an interval: on to the next one, unless the range ends.

@@ -1,0 +1,71 @@
+//! Announces the pages that a cursor reads first in an interval, so that a store on a disk fetches
+//! them at the same time: a filter of each run for a lookup, then a leaf of each.
+
+use std::ops::Bound;
+
+use super::Cursor;
+use crate::entry::{Position, RowLayout};
+use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
+use crate::run::{Run, RunEdge};
+use bedload_pages::{PageId, PageRead};
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
+    /// Announces the pages that the filters of runs are asked on, and what is read first of runs
+    /// without a filter; returns which these are.
+    pub(super) fn announce_filters(
+        &self,
+        runs: impl Iterator<Item = Run>,
+        hash: u64,
+        bounds: (Bound<Position<'_>>, Bound<Position<'_>>),
+    ) -> Vec<PageId> {
+        let mut pages = Vec::new();
+        for run in runs {
+            if run.filter.is_some() {
+                pages.extend(run.first_page_of_filter(&self.tree.store, hash));
+            } else if let Ok(mut cursor) = self.run_cursor(run, bounds) {
+                match cursor.first_node() {
+                    Some(node) => pages.push(node),
+                    // If it fails, so does the read of the run, which is told then.
+                    None => drop(cursor.find_leaves(&mut pages)),
+                }
+            }
+        }
+        self.tree.store.read_ahead(&pages);
+        pages
+    }
+
+    /// Announces the leaves that are read first: of each run that may have an entry where the
+    /// cursor begins. Those that are announced already are left out.
+    pub(super) fn announce_leaves(&mut self, begin: &Bound<PointBuf>, announced: &[PageId]) {
+        let (Bound::Included(begin) | Bound::Excluded(begin)) = begin else {
+            return;
+        };
+        let may_begin = |head: &RunEdge| {
+            if self.is_ascending {
+                head.prefix <= begin.prefix
+            } else {
+                head.prefix >= begin.prefix
+            }
+        };
+        let begun = self.heads.iter().map(may_begin);
+        let mut begun: Vec<_> = (self.sources.iter_mut().zip(begun))
+            .filter_map(|(source, may_begin)| may_begin.then_some(&mut source.cursor))
+            .collect();
+        // There is nothing to be read beside one leaf.
+        if begun.len() < 2 {
+            return;
+        }
+        let store = &self.tree.store;
+        let mut nodes: Vec<_> = begun.iter().filter_map(|cursor| cursor.first_node()).collect();
+        nodes.retain(|node| !announced.contains(node));
+        store.read_ahead(&nodes);
+        let mut leaves = Vec::new();
+        for cursor in &mut begun {
+            // If it fails, so does the read of the run, which is told then.
+            let _ = cursor.find_leaves(&mut leaves);
+        }
+        leaves.retain(|leaf| !announced.contains(leaf));
+        store.read_ahead(&leaves);
+    }
+}
