@@ -10,7 +10,7 @@ use bedload::Table;
 
 use crate::args::{CsvArgs, DemoArgs, IngestArgs, LayoutArgs, RangeArgs, SortednessArgs};
 use crate::exit::{Failure, Result, Status};
-use crate::figures::{grouped, rate_line, sortedness_text};
+use crate::figures::{grouped, rate_line, size_line, sortedness_text};
 use crate::ingest::{self, Report};
 use crate::input::OnError;
 use crate::output::stdout::Stdout;
@@ -217,8 +217,10 @@ fn ingest_text(report: &Report) -> String {
     if let Some(rate) = rate_line(stored, report.rows_per_second()) {
         text += &format!("\n{rate}");
     }
-    text.push('\n');
-    text + &format!("{:>11.1} bytes a row", report.bytes_per_row())
+    if let Some(size) = size_line(stored, report.bytes_per_row()) {
+        text += &format!("\n{size}");
+    }
+    text
 }
 
 fn say(text: &(impl Display + ?Sized)) -> Result<()> {

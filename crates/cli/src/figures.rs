@@ -30,13 +30,20 @@ fn rows_word(rows: u64) -> &'static str {
     if rows == 1 { "row" } else { "rows" }
 }
 
+/// Averages over fewer rows are not told: starting and a file's first pages outweigh the rows.
+const ROWS_MIN: u64 = 1000;
+
 /// A line about the speed of a run; none if it was too short to be measured. Its third digit is the
 /// last that means something.
 pub(crate) fn rate_line(rows: u64, rows_per_second: u64) -> Option<String> {
-    const ROWS_MIN: u64 = 1000;
     let unit = 10_u64.pow(rows_per_second.checked_ilog10().unwrap_or(0).saturating_sub(2));
     let rounded = rows_per_second.saturating_add(unit / 2) / unit * unit;
     (rows >= ROWS_MIN).then(|| format!("{:>11} rows a second", grouped(rounded)))
+}
+
+/// A line about the size of a store; none if it has so few rows that its average tells nothing.
+pub(crate) fn size_line(rows: u64, bytes_per_row: f64) -> Option<String> {
+    (rows >= ROWS_MIN).then(|| format!("{bytes_per_row:>11.1} bytes a row"))
 }
 
 /// How many of the rows something is true of, or how many rows it spans, and the share of all that

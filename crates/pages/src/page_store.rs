@@ -76,7 +76,8 @@ pub trait PageRead {
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>>;
 
     /// Announces that these pages will be read soon, in ascending or descending order of their ids
-    /// if they are neighbours. A store on a disk may start to fetch them. It does not wait, and may ignore the hint.
+    /// if they are neighbours. A store on a disk may start to fetch them. It does not wait, and may
+    /// ignore the hint.
     fn read_ahead(&self, ids: &[PageId]) {
         let _ = ids;
     }

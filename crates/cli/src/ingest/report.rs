@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::measure::{Measure, OnGrid};
 use super::target::Target;
 use crate::exit::Result;
-use crate::figures::{grouped, rate_line, rows_line, rows_text, sortedness_json, sortedness_text};
+use crate::figures::{grouped, rate_line, rows_line, rows_text, size_line, sortedness_json, sortedness_text};
 use crate::input::Rejects;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
@@ -121,11 +121,12 @@ impl Report {
         if let Some(rate) = rate_line(self.rows, self.rows_per_second()) {
             out.line(&rate)?;
         }
-        out.line(&format!(
-            "{:>11.1} bytes a row, over {} in the store",
-            self.bytes_per_row(),
-            rows_text(self.store_rows)
-        ))?;
+        if let Some(size) = size_line(self.store_rows, self.bytes_per_row()) {
+            out.line(&format!(
+                "{size}, over {} in the store",
+                rows_text(self.store_rows)
+            ))?;
+        }
         if !self.skipped.is_empty() {
             // Not part of the answer, but of what should be looked at.
             let mut text = format!("{} skipped:", rows_text(self.skipped_rows()));

@@ -33,6 +33,20 @@ fn integers_for_a_table_that_exists_count_in_its_unit() {
 }
 
 #[test]
+fn averages_are_told_once_there_are_rows_enough() {
+    let place = Place::new();
+    place.write("few.csv", near_sorted_csv(3));
+    place.write("many.csv", near_sorted_csv(2000));
+    let few = place.output("ingest s t few.csv --time t --time-unit s");
+    assert!(!few.contains("bytes a row"), "{few}");
+    let many = place.output("ingest s t many.csv --time t --time-unit s");
+    assert!(
+        many.contains(" bytes a row, over 2,003 rows in the store"),
+        "{many}"
+    );
+}
+
+#[test]
 fn rows_that_are_left_out_are_listed_and_counted() {
     let place = Place::new();
     place.write(

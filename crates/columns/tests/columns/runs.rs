@@ -303,7 +303,7 @@ fn rows_between_places_are_those_of_a_list() {
     let mut place = Place { time: 0, sequence: 0 };
     let places: Vec<Place> = (0..5000)
         .map(|_| {
-            place.time += [0, 0, 1, 3, 900][random.below(5) as usize];
+            place.time += [0, 0, 1, 3, 900][random.below(5)];
             place.sequence += 1;
             place
         })
@@ -316,12 +316,12 @@ fn rows_between_places_are_those_of_a_list() {
     assert_eq!(leaf.rows(), places.len());
     for _ in 0..4000 {
         let bound = |random: &mut Random| {
-            let near = places[random.below(5000) as usize];
+            let near = places[random.below(5000)];
             let place = Place {
-                time: near.time + [-1, 0, 0, 1][random.below(4) as usize],
-                sequence: [0, 0, near.sequence, u64::MAX][random.below(4) as usize],
+                time: near.time + [-1, 0, 0, 1][random.below(4)],
+                sequence: [0, 0, near.sequence, u64::MAX][random.below(4)],
             };
-            [Bound::Included(place), Bound::Excluded(place), Bound::Unbounded][random.below(7) as usize % 3]
+            [Bound::Included(place), Bound::Excluded(place), Bound::Unbounded][random.below(7) % 3]
         };
         let from = bound(&mut random);
         let to = match random.below(2) {
@@ -329,7 +329,7 @@ fn rows_between_places_are_those_of_a_list() {
             // A short range, which often lies in one block.
             _ => match from {
                 Bound::Included(from) => Bound::Excluded(Place {
-                    time: from.time + 1 + random.below(50) as i64,
+                    time: from.time + 1 + i64::try_from(random.below(50)).expect("few"),
                     sequence: 0,
                 }),
                 other => other,
