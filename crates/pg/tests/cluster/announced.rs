@@ -60,7 +60,7 @@ fn scans_of_what_is_on_the_disk_announce_rows_and_pages() {
     }
     let [rows, pages] = announced(&mut client, "SELECT id FROM t WHERE k = 77777");
     assert!(rows == 0 && pages > 1, "{rows} rows, {pages} pages for one");
-    // Of an index-only scan only the rows that have to be looked at.
+    // An index-only scan announces only rows that it has to look at.
     let count = "SELECT count(*) FROM t WHERE k BETWEEN 40000 AND 40999";
     let [rows, _] = announced(&mut client, count);
     assert!(rows > 900, "{rows} rows that may not be visible");

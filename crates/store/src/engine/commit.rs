@@ -98,7 +98,8 @@ pub(super) struct NewRows {
     bytes: usize,
 }
 
-/// What is left to do once rows were added to a head, and the commit lock is free.
+/// Rows that were added to a head: their memory can be reused, and the head may want a merge, once
+/// the commit lock is free.
 #[derive(Debug)]
 pub(super) struct Added {
     encoded: EncodedRows,

@@ -15,8 +15,8 @@ const TOP_MAX: usize = 1024;
 pub(super) struct Top<'t>(pub(super) &'t [u64]);
 
 impl Top<'_> {
-    /// What to remember of a node; nothing if it is large, or has children of which only dead
-    /// entries are left.
+    /// Copies a node for the store to remember; returns `None` if the node is large, or a child of
+    /// it has only dead entries.
     pub(super) fn of(page: &RunPage<'_, ChildRow>, id: PageId) -> Option<Arc<[u64]>> {
         let slots = 0..page.count();
         if slots.end > TOP_MAX || slots.clone().any(|slot| page.is_dead(slot)) {

@@ -225,7 +225,7 @@ fn lookups_and_short_ranges_announce_a_page_of_each_run_where_reads_wait() {
     fill(&tree);
     let (meta, asked) = (tree.meta(), RefCell::default());
     let (pages, asked) = (&pages, &asked);
-    // What is asked for the entries of some keys, either way.
+    // Reads the entries of some keys in one direction, and returns the pages that were asked for.
     let scan = |waits, keys: RangeInclusive<u64>, is_ascending| {
         let store = Observed { pages, asked, waits };
         let tree = BeTree::open(store, meta, U64Order, NoRow, config).expect("opened");
