@@ -260,22 +260,35 @@ fn acknowledged_operations_survive_power_cuts() {
     if let Ok(text) = std::env::var("BEDLOAD_POWER_CUT") {
         return again(&text);
     }
-    let wanted = cuts();
-    let per_event = if wanted > CUTS { 8 } else { 1 };
+    cut_traces("interleaved", |seed| {
+        interleaved_trace(seed, OPERATIONS, Durability::Always)
+    });
+}
+
+#[test]
+fn acknowledged_operations_of_threads_survive_power_cuts() {
+    cut_traces("threaded", |seed| threaded_trace(seed, OPERATIONS));
+}
+
+#[test]
+fn acknowledged_operations_of_processes_that_died_survive_power_cuts() {
+    cut_traces("mortal", |seed| mortal_trace(seed, OPERATIONS));
+}
+
+/// Cuts the power everywhere in traces of seed after seed, until there were as many cuts as each of
+/// the three kinds of traces owes.
+fn cut_traces(name: &str, trace: impl Fn(u64) -> (Trace, Vec<Writer>)) {
+    let wanted = cuts().div_ceil(3);
+    let per_event = if cuts() > CUTS { 8 } else { 1 };
     let (mut cuts, mut seed) = (0, 0);
     while cuts < wanted {
         seed += 1;
-        let (trace, writers) = interleaved_trace(seed, OPERATIONS, Durability::Always);
-        cuts += cut_everywhere("interleaved", &trace, &writers, seed, per_event);
-        let (trace, writers) = threaded_trace(seed, OPERATIONS);
-        cuts += cut_everywhere("threaded", &trace, &writers, seed, per_event);
-        let (trace, writers) = mortal_trace(seed, OPERATIONS);
-        cuts += cut_everywhere("mortal", &trace, &writers, seed, per_event);
+        let (trace, writers) = trace(seed);
+        cuts += cut_everywhere(name, &trace, &writers, seed, per_event);
     }
     let events = cuts / per_event;
     say(&format!(
-        "power cut at each of {events} events of {} traces, {cuts} times in all",
-        3 * seed
+        "power cut at each of {events} events of {seed} {name} traces, {cuts} times in all"
     ));
 }
 
