@@ -163,10 +163,12 @@ py-lint: $(PY_VENV)/installed ## Check the Python package as lint does
 	cd crates/python && ../../$(PY_VENV)/bin/ruff check . && ../../$(PY_VENV)/bin/ruff format --check .
 	$(PY_RUN) -m mypy python/bedload
 
+PY_RESULTS = $(CURDIR)/crates/bench/results
+
 py-bench: py-build ## Measure the Python package against pandas with SQLite, DuckDB and Parquet
 	$(CARGO) build --release --locked -p bedload --example copies
-	$(PY_RUN) bench/late_rows.py
-	$(PY_RUN) bench/copies.py
+	$(PY_RUN) bench/late_rows.py --rounds 9 --hours 6 --results $(PY_RESULTS)/python-late-rows.jsonl --note "$(BENCH_NOTE)"
+	$(PY_RUN) bench/copies.py --results $(PY_RESULTS)/python-copies.jsonl --note "$(BENCH_NOTE)"
 
 SQL_VENV = target/sql
 

@@ -19,6 +19,7 @@ from typing import Callable
 import bedload
 import numpy as np
 import pyarrow as pa
+import results
 
 RUST = Path(__file__).resolve().parents[3] / "target" / "release" / "examples" / "copies"
 
@@ -28,6 +29,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rust", type=Path, default=RUST)
+    parser.add_argument("--results", type=Path, help="a file of results for bedload-bench report")
+    parser.add_argument("--note", default="", help="what else ran on the machine")
     parser.add_argument("--once", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.once:
@@ -41,26 +44,25 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as path:
             python = run([*this, path])
         rounds.append((rust, python))
+    samples: results.Samples = {
+        ("rust", "append"): [rust["append"] for rust, _ in rounds],
+        ("rust", "read, batches dropped"): [statistics.median(rust["scan"]) for rust, _ in rounds],
+        ("rust", "read, batches kept"): [statistics.median(rust["scan, kept"]) for rust, _ in rounds],
+        ("python", "append"): [python["append"] for _, python in rounds],
+        ("python", "read, batches kept"): [statistics.median(python["read"]) for _, python in rounds],
+        ("python", "memory before the store is opened"): [python["before"] for _, python in rounds],
+        ("python", "memory at most"): [python["peak"] for _, python in rounds],
+    }
+    units = dict.fromkeys(("memory before the store is opened", "memory at most"), "MiB")
     print(f"{options.rows:,} rows, medians of {options.rounds} rounds")
-    append = [(rust["append"], python["append"]) for rust, python in rounds]
-    show("append", append)
-    scan = [(statistics.median(rust["scan"]), statistics.median(python["read"])) for rust, python in rounds]
-    show("read into pyarrow, and a scan that drops its batches", scan)
-    kept = [(statistics.median(rust["scan, kept"]), statistics.median(python["read"])) for rust, python in rounds]
-    show("read into pyarrow, and a scan that keeps them", kept)
-    memory = statistics.median(python["peak"] for _, python in rounds)
-    before = statistics.median(python["before"] for _, python in rounds)
-    print(f"peak memory of the Python process {memory:,.0f} MiB, {before:,.0f} MiB of it before the store is opened")
+    for (subject, metric), values in samples.items():
+        print(f"{subject}, {metric}: {statistics.median(values):,.0f} {units.get(metric, 'ms')}")
+    if options.results:
+        results.write(options.results, options.rows, samples, units, options.note)
 
 
 def run(command: list) -> dict:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def show(name: str, pairs: list[tuple[float, float]]) -> None:
-    rust, python = (statistics.median(times) for times in zip(*pairs))
-    ratio = statistics.median(python / rust for rust, python in pairs)
-    print(f"{name}: Rust {rust:.0f} ms, Python {python:.0f} ms, ratio {ratio:.2f}")
 
 
 def measure(path: Path, rows: int) -> dict:

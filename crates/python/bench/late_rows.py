@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import results
 
 HOUR = 3_600_000
 MINUTE = 60_000
@@ -100,6 +101,14 @@ class Parquet:
         return pq.read_table(self.path, filters=pc.field("at") >= since).to_pandas()
 
 
+NAMES = {
+    "Bedload": "bedload",
+    "Sqlite": "sqlite",
+    "Duckdb": "duckdb",
+    "Parquet": "parquet, rewritten",
+}
+
+
 def checked(answer: pd.DataFrame) -> list[tuple[int, int, float]]:
     if answer["at"].dtype.kind == "M":
         answer = answer.assign(at=answer["at"].astype("datetime64[ms]").astype(np.int64))
@@ -112,6 +121,8 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=20, help="milliseconds between rows")
     parser.add_argument("--hours", type=int, default=24, help="hours of rows that are there at first")
     parser.add_argument("--picture", type=Path, help="an SVG or PNG of the medians")
+    parser.add_argument("--results", type=Path, help="a file of results for bedload-bench report")
+    parser.add_argument("--note", default="", help="what else ran on the machine")
     options = parser.parse_args()
     rng = np.random.default_rng(1)
     first = rows(rng, START, START + options.hours * HOUR, options.every)
@@ -145,6 +156,16 @@ def main() -> None:
     table["times Bedload"] = table["both"] / table.loc["Bedload", "both"]
     print("medians in ms:")
     print(table.round(2).to_string())
+    if options.results:
+        both = {name: [sum(steps) for steps in zip(*times[name].values())] for name in NAMES}
+        samples: results.Samples = {}
+        for name, subject in NAMES.items():
+            for step, seconds in times[name].items():
+                samples[subject, step] = [second * 1e3 for second in seconds]
+            samples[subject, "both"] = [second * 1e3 for second in both[name]]
+            pairs = zip(both[name], both["Bedload"])
+            samples[subject, "times as long as bedload"] = [theirs / ours for theirs, ours in pairs]
+        results.write(options.results, len(first), samples, {"times as long as bedload": ""}, options.note)
     if options.picture:
         import matplotlib
 

@@ -8,6 +8,7 @@
 mod bars;
 mod comparison;
 mod figures;
+mod losses;
 mod page;
 mod results;
 mod summary;

@@ -4,12 +4,13 @@ use std::io;
 
 use super::bars;
 use super::figures::{ahead, distinct, number, subjects};
+use super::losses;
 use super::results::{Kept, Results};
 use super::summary;
 use crate::subjects::tables::TABLE_BASELINE;
 
 /// The documents with generated tables, below the repository's root.
-pub const DOCUMENTS: [&str; 9] = [
+pub const DOCUMENTS: [&str; 10] = [
     "README.md",
     "docs/benchmarks.md",
     "docs/benchmarks/tables.md",
@@ -19,6 +20,7 @@ pub const DOCUMENTS: [&str; 9] = [
     "docs/benchmarks/sparse.md",
     "docs/benchmarks/pages.md",
     "docs/postgres.md",
+    "docs/python.md",
 ];
 
 /// Columns of a line of prose in documents.
@@ -38,6 +40,8 @@ const END: &str = "<!-- end -->";
 /// - `figures FILE METRIC; METRIC; …`: the same with a row for each metric;
 /// - `ratios FILE SUBJECT SUBJECT METRIC; METRIC; …`: a row for each metric, and a column for each
 ///   setting, with the first subject's figure divided by the second's;
+/// - `losses FILE SUBJECT METRIC; METRIC; …`: a row for each metric and setting in which an index
+///   of ours takes longer than the subject, in every round;
 /// - `bars`: the goals, and the measured values;
 /// - `summary`: how many times as good tables are as each other store.
 ///
@@ -101,6 +105,11 @@ fn table(place: &str, results: &Results) -> Option<String> {
             let (subject, rest) = rest.split_once(' ')?;
             let (other, metrics) = rest.split_once(' ')?;
             ratios(file, subject, other, metrics, results)
+        }
+        "losses" => {
+            let (file, rest) = rest.split_once(' ')?;
+            let (subject, metrics) = rest.split_once(' ')?;
+            losses::table(file, subject, metrics, results)
         }
         "bars" => Some(bars::table(results)),
         "summary" => Some(summary::table(results)),

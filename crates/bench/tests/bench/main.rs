@@ -1,5 +1,7 @@
 //! Runs every scenario with every subject at the tiny scale.
 
+mod prose;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -145,11 +147,12 @@ fn results_are_those_of_stored_runs() {
             .to_str()
             .expect("text")
             .to_owned();
-        // Those of PostgreSQL come from the extension's own workspace.
+        // Those of PostgreSQL and of Python come from workspaces of their own.
         let text = fs::read_to_string(&path).expect("results are read");
         let is_of_postgres = name.starts_with("pg-") && text.starts_with(r#"{"command":"make pg-"#);
+        let is_of_python = name.starts_with("python-") && text.starts_with(r#"{"command":"python bench/"#);
         assert!(
-            is_of_postgres || STORED_RUNS.iter().any(|run| run.name == name),
+            is_of_postgres || is_of_python || STORED_RUNS.iter().any(|run| run.name == name),
             "{name}"
         );
     }

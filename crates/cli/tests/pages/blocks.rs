@@ -19,7 +19,6 @@ const LANGUAGES: [&str; 6] = ["sh", "rust", "python", "sql", "json", "text"];
 const MEASURING: [&str; 4] = [
     "docs/benchmarks.md",
     "docs/benchmarks/patterns.md",
-    "docs/figures.md",
     "docs/guides/monitoring.md",
 ];
 

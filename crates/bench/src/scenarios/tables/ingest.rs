@@ -15,13 +15,15 @@ const POINTS: usize = 2_000;
 /// Batches appended while the newest rows are read.
 const BATCHES_BESIDE: usize = 50;
 
-const INGEST: [Case; 13] = {
+const INGEST: [Case; 15] = {
     use Arrival::{InOrder, Scrambled, SecondLate};
     [
         Case::new(InOrder),
         Case::new(SecondLate),
         Case::new(Scrambled),
         Case::new(InOrder).batches_of(1),
+        Case::new(InOrder).batches_of(1).writers(4),
+        Case::new(InOrder).batches_of(1).writers(16),
         Case::new(InOrder).batches_of(100),
         Case::new(InOrder).batches_of(400_000),
         Case::new(InOrder).relaxed(),
