@@ -1,16 +1,17 @@
-//! Resource use of a process, from `/proc`.
+//! Resource use of a process, from `/proc` and its clock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-/// Clock ticks per second in `/proc/PID/stat`, the same on every Linux.
-const TICKS: f64 = 100.0;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
 
 /// Resources used by a process since its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
-    /// Processor seconds of all threads, including ended ones, to a hundredth.
+    /// Processor seconds of all threads, including ended ones.
     pub(super) processor_seconds: f64,
     /// Bytes written to the disk on its behalf.
     pub(super) written_bytes: u64,
@@ -38,18 +39,22 @@ impl Usage {
             let mut numbers = lines.filter_map(|value| value.split_whitespace().next()?.parse::<u64>().ok());
             numbers.next().unwrap_or(0)
         };
-        let (stat, io, status) = (read("stat"), read("io"), read("status"));
-        // The program's name, in brackets, may contain spaces.
-        let numbers = stat.rsplit(')').next().unwrap_or_default();
-        let times = numbers.split_whitespace().skip(11).take(2);
-        let ticks: f64 = times.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+        let (io, status) = (read("io"), read("status"));
         Self {
-            processor_seconds: ticks / TICKS,
+            processor_seconds: processor_seconds(process),
             written_bytes: field(&io, "write_bytes"),
             resident_bytes: field(&status, "VmRSS") << 10,
             peak_bytes: field(&status, "VmHWM") << 10,
         }
     }
+}
+
+/// Returns the processor time of a process, to a nanosecond: `/proc` counts hundredths of a second.
+fn processor_seconds(process: u32) -> f64 {
+    let clock = clock_getcpuclockid(Pid::from_raw(process.cast_signed()));
+    let time = clock.and_then(ClockId::now);
+    let time = time.unwrap_or_else(|error| panic!("the clock of process {process}: {error}"));
+    Duration::from(time).as_secs_f64()
 }
 
 /// Resets the peak memory of a process; has no effect where that is not permitted.
@@ -84,7 +89,8 @@ mod tests {
             after.peak_bytes >= before.resident_bytes + (32 << 20),
             "{after:?}"
         );
-        assert!(after.processor_seconds >= before.processor_seconds);
+        // Less than the hundredth of a second in which `/proc` counts.
+        assert!(after.processor_seconds > before.processor_seconds);
         let dir = tempfile::tempdir().expect("a temporary directory");
         let inner = dir.path().join("inner");
         std::fs::create_dir(&inner).expect("creates");
