@@ -120,16 +120,21 @@ fn table(place: &str, results: &Results) -> Option<String> {
 fn origin(file: &str, results: &Results) -> Option<String> {
     let (origin, records) = results.file(file)?;
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
-    let params = &records.first()?.params;
-    let size = params.get("rows").map_or("entries", |_| "rows");
-    let entries: f64 = params.get(size)?.parse().ok()?;
+    let size = records.first()?.params.get("rows").map_or("entries", |_| "rows");
+    let sizes = records
+        .iter()
+        .filter_map(|kept| kept.params.get(size)?.parse().ok());
+    let (least, most) = sizes.fold((f64::MAX, 0.0_f64), |(least, most), entries: f64| {
+        (least.min(entries), most.max(entries))
+    });
+    let entries = if least < most {
+        format!("{} to {}", number(least), number(most))
+    } else {
+        number(most)
+    };
     let sentence = format!(
-        "on {} (UTC), commit {}, {}; {} {size}, medians of up to {rounds} turns. {}",
-        origin.date,
-        origin.commit,
-        origin.machine,
-        number(entries),
-        origin.note
+        "on {} (UTC), commit {}, {}; {entries} {size}, medians of up to {rounds} turns. {}",
+        origin.date, origin.commit, origin.machine, origin.note
     );
     Some(format!("`{}`\n\n{}", origin.command, wrapped(&sentence)))
 }

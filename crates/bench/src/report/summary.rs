@@ -35,6 +35,12 @@ const LINES: &[Line] = &[
         "ingest",
     ),
     (
+        "the same, 16 writers",
+        "table-ingest-settings",
+        "in-order/batch-1/writers-16",
+        "ingest",
+    ),
+    (
         "longest append, in order",
         "table-ingest",
         "in-order",

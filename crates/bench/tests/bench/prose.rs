@@ -19,8 +19,12 @@ const UNITS: [&str; 10] = [
     "queries/s",
 ];
 
-/// Numbers in prose that are settings.
-const SETTINGS: &[(&str, &str)] = &[("docs/benchmarks/concurrent.md", "10 ms")];
+/// Numbers in prose that are settings or counts.
+const SETTINGS: &[(&str, &str)] = &[
+    ("docs/benchmarks/concurrent.md", "10 ms"),
+    ("docs/postgres.md", "20 ×"),
+    ("docs/postgres.md", "50 ×"),
+];
 
 /// Returns each number of a document's prose that is followed by a unit of what is measured.
 fn measured(document: &str) -> Vec<String> {
