@@ -127,7 +127,7 @@ pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows
 
 PG_BEYOND_MEMORY ?= 25000000,128,15
 
-pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds (as root: the server gets a cgroup)
+pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds, 64 MiB or more (as root: the server gets a cgroup)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
 

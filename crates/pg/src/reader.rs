@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "a cursor borrows from what is next to it")]
 
+use std::cell::OnceCell;
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -15,20 +16,32 @@ use crate::index::{Index, Tree, Way, tree_of};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::PgPages;
 
-/// Room for so many entries is made before they are read.
-const RESERVED_LEN_MAX: usize = 64;
+/// Room for so many entries is made before they are read: less than a KiB, which `malloc` has at
+/// hand.
+const RESERVED_LEN_MAX: usize = 32;
 
 /// Reads ranges of an index window by window, for as long as its relation is open: a window goes on
 /// where the one before ended, without another descent.
 pub(crate) struct Reader {
-    /// It borrows `tree`, and is dropped first.
+    /// It borrows what `held` has, and is dropped first.
     cursor: Option<Reading>,
-    /// It borrows `pages`, and is dropped before them.
-    tree: Rc<Tree<'static>>,
-    pages: Rc<PgPages>,
+    held: Rc<Held>,
     form: Form,
     /// Positions of the entries of a window, before these are read.
     positions: Vec<(u64, u64)>,
+}
+
+/// A tree, and the pages that it is on.
+struct Held {
+    /// It borrows `pages`, and is dropped before them.
+    tree: OnceCell<Tree<'static>>,
+    pages: PgPages,
+}
+
+impl Held {
+    fn tree(&self) -> &Tree<'static> {
+        self.tree.get().expect("a reader has put it there")
+    }
 }
 
 /// A range that is being read.
@@ -48,15 +61,17 @@ impl Reader {
     pub(crate) unsafe fn new(index: Index) -> Self {
         let (at, form) = (index.tree_at(), index.form());
         // SAFETY: the caller's: the pages are of the relation that the index has open.
-        let pages = Rc::new(unsafe { PgPages::new(index.pages().relation()) });
+        let pages = unsafe { PgPages::new(index.pages().relation()) };
         pages.expect_blocks(index.pages().known_blocks());
-        // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and `tree` is
-        // dropped before it.
-        let tree = Rc::new(tree_of(unsafe { &*Rc::as_ptr(&pages) }, at, form));
+        let tree = OnceCell::new();
+        let held = Rc::new(Held { tree, pages });
+        // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and the tree
+        // is dropped before the pages.
+        let pages: &'static PgPages = unsafe { &(*Rc::as_ptr(&held)).pages };
+        held.tree.get_or_init(|| tree_of(pages, at, form));
         Self {
             cursor: None,
-            tree,
-            pages,
+            held,
             form,
             positions: Vec::new(),
         }
@@ -96,7 +111,8 @@ impl Reader {
             let (from, to) = (position(from, &mut from_key), position(to, &mut to_key));
             // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and the
             // cursor is dropped before it.
-            let tree: &'static Tree<'static> = unsafe { &*Rc::as_ptr(&self.tree) };
+            let held: &'static Held = unsafe { &*Rc::as_ptr(&self.held) };
+            let tree = held.tree();
             let cursor = match way {
                 Way::Up => tree.range(from, to),
                 Way::Down => tree.range_back(from, to),
@@ -113,25 +129,25 @@ impl Reader {
                 is_over: false,
             });
         }
-        let Some(mut reading) = self.cursor.take() else {
+        let (form, positions) = (self.form, &mut self.positions);
+        let Some(reading) = &mut self.cursor else {
             return;
         };
         let start = window.len();
         window.reserve(len.min(RESERVED_LEN_MAX));
-        let form = self.form;
         let read = if let Form::Integers(_) = form {
-            self.positions.clear();
-            let read = reading.cursor.next_positions(len, &mut self.positions);
-            window.extend(self.positions.iter().map(|&(prefix, tie)| Entry::at(prefix, tie)));
+            positions.clear();
+            let read = reading.cursor.next_positions(len, positions);
+            window.extend(positions.iter().map(|&(prefix, tie)| Entry::at(prefix, tie)));
             read
         } else {
             reading
                 .cursor
                 .next_entries(len, |entry| window.push(form.of_run(&entry)))
         };
-        reading.is_over = self.done(read) < len;
+        reading.is_over = read.as_ref().is_ok_and(|&count| count < len);
         reading.last = window[start..].last().or(last).cloned();
-        self.cursor = Some(reading);
+        self.done(read);
         if way == Way::Down {
             window[start..].reverse();
         }
@@ -141,7 +157,7 @@ impl Reader {
         match result {
             Ok(value) => value,
             // SAFETY: the relation is open while the reader is used.
-            Err(error) => unsafe { fail_with(self.pages.relation(), &error) },
+            Err(error) => unsafe { fail_with(self.held.pages.relation(), &error) },
         }
     }
 }

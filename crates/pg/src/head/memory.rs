@@ -29,7 +29,8 @@ thread_local! {
 /// Entries in order, some of those of a shared list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sorted {
-    entries: Rc<Vec<Entry>>,
+    /// None where there are no entries, as in most scans.
+    entries: Option<Rc<Vec<Entry>>>,
     range: Range<usize>,
 }
 
@@ -37,7 +38,7 @@ impl From<Vec<Entry>> for Sorted {
     fn from(entries: Vec<Entry>) -> Self {
         Self {
             range: 0..entries.len(),
-            entries: Rc::new(entries),
+            entries: (!entries.is_empty()).then(|| Rc::new(entries)),
         }
     }
 }
@@ -46,7 +47,10 @@ impl Deref for Sorted {
     type Target = [Entry];
 
     fn deref(&self) -> &[Entry] {
-        &self.entries[self.range.clone()]
+        match &self.entries {
+            Some(entries) => &entries[self.range.clone()],
+            None => &[],
+        }
     }
 }
 
@@ -100,7 +104,7 @@ pub(super) fn between(
     let start = all.partition_point(|entry| entry < from);
     let end = start + all[start..].partition_point(|entry| entry <= to);
     Ok(Sorted {
-        entries: all,
+        entries: (start < end).then_some(all),
         range: start..end,
     })
 }

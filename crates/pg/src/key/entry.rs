@@ -198,19 +198,19 @@ impl Entry {
 
     /// The block of the row in its table.
     pub(crate) fn block(&self) -> u32 {
-        let [_, _, high_1, high_0, low_1, low_0, _, _] = self.address_bits().to_be_bytes();
-        u32::from_be_bytes([high_1, high_0, low_1, low_0])
+        u32::try_from(self.address_bits() >> 16).unwrap_or(u32::MAX)
     }
 
     /// The address of the row.
     pub(crate) fn address(&self) -> pg_sys::ItemPointerData {
-        let [_, _, high_1, high_0, low_1, low_0, offset_1, offset_0] = self.address_bits().to_be_bytes();
+        let part = |bits: u64| u16::try_from(bits & 0xffff).unwrap_or(u16::MAX);
+        let bits = self.address_bits();
         pg_sys::ItemPointerData {
             ip_blkid: pg_sys::BlockIdData {
-                bi_hi: u16::from_be_bytes([high_1, high_0]),
-                bi_lo: u16::from_be_bytes([low_1, low_0]),
+                bi_hi: part(bits >> 32),
+                bi_lo: part(bits >> 16),
             },
-            ip_posid: u16::from_be_bytes([offset_1, offset_0]),
+            ip_posid: part(bits),
         }
     }
 }

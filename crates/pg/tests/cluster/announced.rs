@@ -67,6 +67,15 @@ fn scans_of_what_is_on_the_disk_announce_rows_and_pages() {
     execute(&mut client, "VACUUM (INDEX_CLEANUP off) t");
     let [rows, _] = announced(&mut client, count);
     assert_eq!(rows, 0, "all are visible");
+    // 20,000 rows have another version each, on pages that are not visible as a whole.
+    execute(&mut client, "UPDATE t SET k = k WHERE id BETWEEN 20000 AND 39999");
+    let [rows, _] = announced(&mut client, "SELECT count(*) FROM t WHERE k >= 0");
+    assert!(
+        (10_000..=41_000).contains(&rows),
+        "{rows} rows of 40,000 that may not be visible"
+    );
+    assert_eq!(number(&mut client, "SELECT count(*) FROM t WHERE k >= 0"), ROWS);
+    execute(&mut client, "VACUUM (INDEX_CLEANUP off) t");
     execute(&mut client, "SET effective_io_concurrency = 0");
     let [rows, _] = announced(
         &mut client,

@@ -30,6 +30,10 @@ const LOAD_ROWS: u64 = 100_000;
 /// Different keys of warm lookups.
 const WARM_KEYS: u64 = 500;
 
+/// The least memory of a server that is measured: besides its buffers, three sessions have some 20
+/// MiB of their own while one of them commits [`LOAD_ROWS`], and what it writes must fit, too.
+const MEMORY_MIB_MIN: u64 = 64;
+
 /// How much to measure.
 struct Scale {
     rows: u64,
@@ -44,11 +48,18 @@ impl Scale {
         let asked = std::env::var("BEDLOAD_PG_BEYOND_MEMORY").unwrap_or_default();
         let numbers: Option<Vec<u64>> = asked.split(',').map(|number| number.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[rows, memory_mib, seconds]) => Self {
-                rows,
-                memory_mib: Some(memory_mib),
-                time: Duration::from_secs(seconds),
-            },
+            Some(&[rows, memory_mib, seconds]) => {
+                assert!(
+                    memory_mib >= MEMORY_MIB_MIN,
+                    "BEDLOAD_PG_BEYOND_MEMORY={asked}: in {memory_mib} MiB the kernel kills the server while it \
+                     loads; give it {MEMORY_MIB_MIN} MiB or more"
+                );
+                Self {
+                    rows,
+                    memory_mib: Some(memory_mib),
+                    time: Duration::from_secs(seconds),
+                }
+            }
             _ => {
                 assert!(asked.is_empty(), "BEDLOAD_PG_BEYOND_MEMORY is rows,MiB,seconds");
                 Self {

@@ -193,15 +193,43 @@ fn common_ancestor(paths: &[&Path]) -> PathBuf {
     common.expect("they have the root in common").to_owned()
 }
 
-/// Links everything in a directory into another one.
+/// Links everything in a directory into another one, but for files of an extension that is
+/// installed already: ours would be written through their links.
 fn mirror(from: &Path, to: &Path, except: Option<&str>) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory of PostgreSQL's") {
         let entry = entry.expect("an entry");
-        if entry.file_name().to_str() != except {
+        let name = entry.file_name();
+        if name.to_str() != except && !name.to_string_lossy().starts_with("bedload") {
             symlink(entry.path(), to.join(entry.file_name())).expect("a link");
         }
     }
+}
+
+/// Whatever is installed on the machine, the files of the extension are copies, which servers of
+/// several test runs do not share.
+#[test]
+fn files_of_the_extension_are_no_links() {
+    let installation = Installation::get();
+    let mut directories = vec![installation.root.path().to_owned()];
+    let mut found = 0;
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let (name, kind) = (entry.file_name(), entry.file_type().expect("a kind"));
+            let name = name.to_string_lossy();
+            if name.starts_with("cluster-") || name == "template" {
+                continue;
+            }
+            if kind.is_dir() {
+                directories.push(entry.path());
+            } else if name.starts_with("bedload") {
+                assert!(kind.is_file(), "{}", entry.path().display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 2, "a module, a control file and scripts");
 }
 
 fn owner() -> Option<Owner> {

@@ -8,6 +8,9 @@ use crate::point::{Point, PointBuf};
 use crate::run::{Run, RunEdge};
 use bedload_pages::{Error, PageId, PageRead, Result};
 
+/// Runs for which a list of them has room at first.
+const RUNS_EXPECTED: usize = 8;
+
 /// Where a reader wants to go.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum IntervalTarget<'k> {
@@ -28,10 +31,9 @@ pub(super) struct Interval {
     pub(super) low: Option<PointBuf>,
     /// The first point behind it; none in the rightmost leaf.
     pub(super) high: Option<PointBuf>,
-    /// The runs that have entries of it, the newest first.
+    /// The runs that have entries of it, as far as they are wanted, the newest first.
     pub(super) runs: Vec<LiveRun>,
-    /// The nodes, from the root to the leaf, and of how many runs each has said something.
-    pub(super) nodes: Vec<(PageId, usize)>,
+    pub(super) leaf: PageId,
 }
 
 /// Where to look in a tree whose order has exact prefixes.
@@ -73,7 +75,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             tie: edge.tie,
             key: &[],
         };
-        let interval = self.interval(match target {
+        let (interval, nodes) = self.path(match target {
             LeafTarget::First => IntervalTarget::First,
             LeafTarget::Last => IntervalTarget::Last,
             LeafTarget::At(edge) => IntervalTarget::At(point(edge)),
@@ -87,21 +89,41 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             low: interval.low.map(edge),
             high: interval.high.map(edge),
             runs: interval.runs.iter().map(|live| live.run).collect(),
-            levels: interval.nodes.len(),
+            levels: nodes.len(),
         })
     }
 
     /// Couples latches from the root to a leaf and copies the run lists. No latch is held on
     /// return, and the runs may be retired any time.
     pub(super) fn interval(&self, target: IntervalTarget<'_>) -> Result<Interval> {
+        self.interval_of(target, |_| true, |_, _| {})
+    }
+
+    /// [`interval`](Self::interval), and the nodes on the way, from the root to the leaf, and of
+    /// how many runs each has said something.
+    pub(super) fn path(&self, target: IntervalTarget<'_>) -> Result<(Interval, Vec<(PageId, usize)>)> {
+        let mut nodes = Vec::new();
+        let interval = self.interval_of(target, |_| true, |node, runs| nodes.push((node, runs)))?;
+        Ok((interval, nodes))
+    }
+
+    /// [`interval`](Self::interval), with those runs alone whose first and last entry are wanted,
+    /// as most runs of a node have nothing of a short range. Shows each node to `visit`, and of how
+    /// many runs it has said something.
+    pub(super) fn interval_of(
+        &self,
+        target: IntervalTarget<'_>,
+        is_wanted: impl Fn((RunEdge, RunEdge)) -> bool,
+        mut visit: impl FnMut(PageId, usize),
+    ) -> Result<Interval> {
+        let mut id = self.root;
+        let mut guard = self.store.read(id)?;
         let mut interval = Interval {
             low: None,
             high: None,
-            runs: Vec::new(),
-            nodes: Vec::new(),
+            runs: Vec::with_capacity(RUNS_EXPECTED),
+            leaf: id,
         };
-        let mut id = self.root;
-        let mut guard = self.store.read(id)?;
         let mut expected = None;
         loop {
             let view = NodeView::parse(&guard, id)?;
@@ -112,26 +134,28 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 IntervalTarget::At(point) => view.slot_of(&self.order, &point, true)?,
                 IntervalTarget::Before(point) => view.slot_of(&self.order, &point, false)?,
             };
+            let child = match view.level {
+                0 => None,
+                _ => Some(view.child(slot)?),
+            };
             let before = interval.runs.len();
-            interval.runs.reserve(view.runs);
-            if view.level == 0 {
-                for index in (0..view.runs).rev() {
+            let pushed = child.map_or(0, |(child, _)| child.pushed);
+            for index in (pushed..view.runs).rev() {
+                if view.edges(index).is_none_or(&is_wanted) {
                     interval.runs.push(view.run(index)?);
                 }
-                interval.nodes.push((id, interval.runs.len() - before));
-                return Ok(interval);
             }
-            let (child, pivot) = view.child(slot)?;
+            visit(id, interval.runs.len() - before);
+            let Some((child, pivot)) = child else {
+                interval.leaf = id;
+                return Ok(interval);
+            };
             if slot > 0 {
                 interval.low = Some(pivot.to_buf());
             }
             if slot + 1 < view.children {
                 interval.high = Some(view.child(slot + 1)?.1.to_buf());
             }
-            for index in (child.pushed..view.runs).rev() {
-                interval.runs.push(view.run(index)?);
-            }
-            interval.nodes.push((id, interval.runs.len() - before));
             expected = Some(view.level - 1);
             let next = self.store.read(child.page)?;
             guard = next;

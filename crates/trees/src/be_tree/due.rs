@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::node::{Child, Node};
+use super::node::{Child, Node, may_meet};
 use super::runs::Runs;
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -197,7 +197,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         for slot in 0..node.children.len() {
             let mut pushed = node.children[slot].pushed;
             let (low, high) = node.bounds(slot);
-            while pushed < end && !node.runs[pushed].may_meet(&self.order, low, high) {
+            while pushed < end && !may_meet(&self.order, node.runs[pushed].edges(), low, high) {
                 pushed += 1;
             }
             let len = node.runs.len();

@@ -1,6 +1,7 @@
 //! Hints about entries that readers may pass over.
 
 use super::descend::IntervalTarget;
+use super::node::may_hold;
 use super::tree::BeTree;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -81,7 +82,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
                             && (self.order.hash(position.key))
                                 .is_some_and(|hash| matches!(reader.may_contain(hash), Ok(false)))
                     };
-                    if live.may_hold(&self.order, &point) && !is_filtered() {
+                    if may_hold(&self.order, live.edges(), &point) && !is_filtered() {
                         held.push(position);
                     }
                 }

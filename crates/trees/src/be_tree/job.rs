@@ -3,7 +3,7 @@
 use std::ops::{Bound, Range};
 
 use super::due::Step;
-use super::node::{Child, LiveRun, Node};
+use super::node::{Child, LiveRun, Node, may_meet};
 use super::runs::{MergeTarget, RunMerge, RunSlice, Runs};
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -140,7 +140,7 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         let mut expected = child.entries() * u64::from(is_leaf);
         let mut newest_first = Vec::new();
         for live in slices.iter().rev() {
-            if !live.may_meet(&tree.order, low, high) {
+            if !may_meet(&tree.order, live.edges(), low, high) {
                 continue;
             }
             let run = tree.run(live.run);

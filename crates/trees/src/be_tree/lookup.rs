@@ -1,7 +1,7 @@
 //! Looking up one entry, in the runs along the way to its leaf.
 
 use super::descend::IntervalTarget;
-use super::node::LiveRun;
+use super::node::{LiveRun, may_hold};
 use super::tree::BeTree;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -57,8 +57,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
 
     /// The runs that might hold an entry, the newest first.
     fn runs_at(&self, point: &Point<'_>) -> Result<Vec<LiveRun>> {
-        let mut runs = self.interval(IntervalTarget::At(*point))?.runs;
-        runs.retain(|live| live.may_hold(&self.order, point));
-        Ok(runs)
+        let may_hold = |edges| may_hold(&self.order, edges, point);
+        let interval = self.interval_of(IntervalTarget::At(*point), may_hold, |_, _| {})?;
+        Ok(interval.runs)
     }
 }

@@ -225,7 +225,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
             return Ok(Some(step));
         }
         let mut parent = None;
-        for (id, _) in tree.interval(IntervalTarget::Last)?.nodes {
+        for (id, _) in tree.path(IntervalTarget::Last)?.1 {
             if parent.is_some()
                 && let Some(step) = tree.step(id, parent, false)?
             {
@@ -244,9 +244,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
                 None => IntervalTarget::First,
                 Some(point) => IntervalTarget::At(point.as_point()),
             };
-            let interval = tree.interval(target)?;
+            let (interval, nodes) = tree.path(target)?;
             let mut parent = None;
-            for (id, _) in interval.nodes {
+            for (id, _) in nodes {
                 if let Some(step) = tree.step(id, parent, true)? {
                     return Ok(Some(step));
                 }

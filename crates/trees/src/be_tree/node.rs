@@ -40,6 +40,8 @@ use bedload_pages::{Error, PageId, Result};
 const MAGIC: u16 = 0xBED3;
 pub(super) const HEADER_LEN: usize = 24;
 pub(super) const RUN_LEN: usize = 88;
+/// Where the edges of a run begin in it.
+const EDGES_AT: usize = 48;
 pub(super) const CHILD_LEN: usize = 32;
 
 /// A run that a node names.
@@ -51,38 +53,8 @@ pub(super) struct LiveRun {
 }
 
 impl LiveRun {
-    /// Whether entries at the point might be in the run, as far as its edges say.
-    pub(super) fn may_hold(&self, order: &impl KeyOrder, point: &Point<'_>) -> bool {
-        if order.prefix_is_exact() {
-            let edge = RunEdge {
-                prefix: point.prefix,
-                tie: point.tie,
-            };
-            (self.run.first..=self.run.last).contains(&edge)
-        } else {
-            (self.run.first.prefix..=self.run.last.prefix).contains(&point.prefix)
-        }
-    }
-
-    /// Whether entries from `low` on and before `high` might be in the run.
-    pub(super) fn may_meet(
-        &self,
-        order: &impl KeyOrder,
-        low: Option<Point<'_>>,
-        high: Option<Point<'_>>,
-    ) -> bool {
-        let is_exact = order.prefix_is_exact();
-        let tie = |tie: u64| if is_exact { tie } else { 0 };
-        let edge = |edge: RunEdge| (edge.prefix, tie(edge.tie));
-        let point = |point: Point<'_>| (point.prefix, tie(point.tie));
-        low.is_none_or(|low| edge(self.run.last) >= point(low))
-            && high.is_none_or(|high| {
-                if is_exact {
-                    edge(self.run.first) < point(high)
-                } else {
-                    edge(self.run.first) <= point(high)
-                }
-            })
+    pub(super) fn edges(&self) -> (RunEdge, RunEdge) {
+        (self.run.first, self.run.last)
     }
 
     fn decode(bytes: &mut Reader<'_>) -> Option<Self> {
@@ -145,6 +117,40 @@ impl LiveRun {
             put(out, 84, &filter.pages.to_le_bytes());
         }
     }
+}
+
+/// Whether entries at the point might be in a run with these edges.
+pub(super) fn may_hold(order: &impl KeyOrder, (first, last): (RunEdge, RunEdge), point: &Point<'_>) -> bool {
+    if order.prefix_is_exact() {
+        let edge = RunEdge {
+            prefix: point.prefix,
+            tie: point.tie,
+        };
+        (first..=last).contains(&edge)
+    } else {
+        (first.prefix..=last.prefix).contains(&point.prefix)
+    }
+}
+
+/// Whether entries from `low` on and before `high` might be in a run with these edges.
+pub(super) fn may_meet(
+    order: &impl KeyOrder,
+    (first, last): (RunEdge, RunEdge),
+    low: Option<Point<'_>>,
+    high: Option<Point<'_>>,
+) -> bool {
+    let is_exact = order.prefix_is_exact();
+    let tie = |tie: u64| if is_exact { tie } else { 0 };
+    let edge = |edge: RunEdge| (edge.prefix, tie(edge.tie));
+    let point = |point: Point<'_>| (point.prefix, tie(point.tie));
+    low.is_none_or(|low| edge(last) >= point(low))
+        && high.is_none_or(|high| {
+            if is_exact {
+                edge(first) < point(high)
+            } else {
+                edge(first) <= point(high)
+            }
+        })
 }
 
 /// A child of a node.
@@ -353,6 +359,18 @@ impl<'p> NodeView<'p> {
             Some(run) => Ok(run),
             None => self.corrupt("a run is none that it can have"),
         }
+    }
+
+    /// The first and the last entry of a run, without the rest of it.
+    pub(super) fn edges(&self, index: usize) -> Option<(RunEdge, RunEdge)> {
+        let mut bytes = Reader::new(self.runs_bytes.get(index * RUN_LEN + EDGES_AT..)?);
+        let mut edge = || {
+            Some(RunEdge {
+                prefix: bytes.u64()?,
+                tie: bytes.u64()?,
+            })
+        };
+        Some((edge()?, edge()?))
     }
 
     /// A child and its pivot.

@@ -47,8 +47,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 None => IntervalTarget::First,
                 Some(point) => IntervalTarget::At(point.as_point()),
             };
-            let interval = self.interval(target)?;
-            for (id, _) in interval.nodes {
+            let (interval, path) = self.path(target)?;
+            for (id, _) in path {
                 if nodes.insert(id) {
                     visitor.node(id);
                     self.visit_runs(id, visitor)?;

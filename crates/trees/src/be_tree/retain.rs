@@ -1,6 +1,6 @@
 //! Replacing runs where they are, and taking out what is left empty.
 
-use super::node::Node;
+use super::node::{Node, may_meet};
 use super::runs::Runs;
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -93,7 +93,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         while slot + 1 < node.children.len() {
             let (low, high) = node.bounds(slot);
             let pending = &node.runs[node.children[slot].pushed..];
-            let is_to_get_more = pending.iter().any(|live| live.may_meet(&self.order, low, high));
+            let is_to_get_more = pending
+                .iter()
+                .any(|live| may_meet(&self.order, live.edges(), low, high));
             let mut pages = Vec::new();
             if is_to_get_more || !self.is_barren((node.children[slot].page, node.level - 1), &mut pages)? {
                 slot += 1;

@@ -159,9 +159,9 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             None => IntervalTarget::First,
             Some(point) => IntervalTarget::At(point.as_point()),
         };
-        let interval = self.tree.interval(target)?;
+        let (interval, nodes) = self.tree.path(target)?;
         let mut runs = interval.runs.iter();
-        for &(id, count) in &interval.nodes {
+        for &(id, count) in &nodes {
             let Some(&live) = runs.by_ref().take(count).find(|live| live.cycle < self.cycle) else {
                 continue;
             };

@@ -109,9 +109,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
                 },
             }))
         };
+        let bounds = (owned(from)?, owned(to)?);
+        Self::between(reader, bounds, is_ascending)
+    }
+
+    /// The entries between two points, whose keys may be empty if prefixes are exact.
+    pub(crate) fn between(
+        reader: RunReader<O, L, S>,
+        (from, to): (Bound<PointBuf>, Bound<PointBuf>),
+        is_ascending: bool,
+    ) -> Result<Self> {
         Ok(Self {
-            from: owned(from)?,
-            to: owned(to)?,
+            from,
+            to,
             is_ascending,
             first: Some((reader.run.root, reader.top()?)),
             way: Vec::new(),

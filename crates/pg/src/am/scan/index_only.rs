@@ -4,7 +4,7 @@
 
 use pgrx::pg_sys;
 
-use super::Scan;
+use super::{Scan, Window};
 use crate::index::Index;
 use crate::key::{Entry, Form};
 
@@ -31,7 +31,7 @@ fn place_in_map(block: u32) -> (u32, usize, u8) {
 }
 
 impl Scan {
-    /// Appends which entries of a window have rows that are visible to all; nothing if that is not
+    /// Notes which entries of a window have rows that are visible to all; nothing if that is not
     /// known.
     ///
     /// An index-only scan asks the visibility map whether the rows of a page are visible to all,
@@ -51,8 +51,7 @@ impl Scan {
         &mut self,
         index: pg_sys::Relation,
         table: pg_sys::Relation,
-        window: &[Entry],
-        is_visible: &mut Vec<bool>,
+        window: &mut Window,
     ) {
         let deletions = self.deletions_of_window;
         // SAFETY: asks shared memory.
@@ -61,37 +60,61 @@ impl Scan {
         if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
             return;
         }
-        is_visible.reserve(window.len());
+        let Window { entries, is_visible } = window;
+        is_visible.reserve(entries.len());
         let mut known = [None; MAP_PAGES];
-        for entry in window {
+        let mut last = None;
+        for entry in entries {
             let (page, byte, bit) = place_in_map(entry.block());
-            let slot = page as usize % MAP_PAGES;
-            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, or
-            // when its slot is wanted for another page.
-            unsafe {
-                let pinned = match known[slot] {
-                    Some((pinned_page, pinned)) if pinned_page == page => pinned,
-                    _ => {
-                        let map = &mut self.maps[slot];
-                        pg_sys::visibilitymap_get_status(table, entry.block(), &raw mut *map);
-                        let pinned = if *map == pg_sys::InvalidBuffer.cast_signed() {
-                            std::ptr::null_mut()
-                        } else {
-                            pg_sys::BufferGetPage(*map)
-                        };
-                        known[slot] = Some((page, pinned));
-                        pinned
-                    }
-                };
-                // A map that has no such page says of none of its rows that they are visible.
-                is_visible
-                    .push(!pinned.is_null() && pinned.cast::<u8>().add(byte).read_volatile() & bit != 0);
-            }
+            let map = match last {
+                Some((last_page, map)) if last_page == page => map,
+                // SAFETY: the table is open.
+                _ => unsafe { self.map_page(table, entry.block(), &mut known) },
+            };
+            last = Some((page, map));
+            // A map that has no such page says of none of its rows that they are visible.
+            // SAFETY: the page stays pinned until its slot is wanted for another one, which is then
+            // the last one.
+            is_visible.push(unsafe { !map.is_null() && map.add(byte).read_volatile() & bit != 0 });
         }
         // SAFETY: the index is open.
         if unsafe { Index::open(index) }.deletions() != deletions {
             is_visible.clear();
         }
+    }
+
+    /// The page of the map that has a block of the table, pinned until `amendscan` or until its
+    /// slot is wanted for another page; null if the map has no such page. `known` are the pages in
+    /// slots that were asked for already.
+    ///
+    /// # Safety
+    ///
+    /// The table is open.
+    unsafe fn map_page(
+        &mut self,
+        table: pg_sys::Relation,
+        block: u32,
+        known: &mut [Option<(u32, *mut u8)>; MAP_PAGES],
+    ) -> *mut u8 {
+        let (page, ..) = place_in_map(block);
+        let slot = page as usize % MAP_PAGES;
+        if let Some((known_page, map)) = known[slot]
+            && known_page == page
+        {
+            return map;
+        }
+        let buffer = &mut self.maps[slot];
+        // SAFETY: the caller's.
+        let map = unsafe {
+            pg_sys::visibilitymap_get_status(table, block, &raw mut *buffer);
+            if *buffer == pg_sys::InvalidBuffer.cast_signed() {
+                std::ptr::null_mut()
+            } else {
+                pg_sys::BufferGetPage(*buffer).cast()
+            }
+        };
+        known[slot] = Some((page, map));
+        map
     }
 
     /// Whether the scan's snapshot sees the row that its descriptor is at.
@@ -124,31 +147,55 @@ impl Scan {
         let Some(entry) = self.position.entry() else {
             return;
         };
+        // A tuple without a null has the bytes of such a value behind its header, which ends
+        // aligned to them.
+        if let Form::Integers(kind) = self.form
+            && !self.tuple.is_null()
+            && !self.tuple_has_null
+            && let Some(value) = entry.integer()
+            && kind.is_returnable()
+        {
+            let value = kind.datum_of(value).value();
+            // SAFETY: the caller's; the tuple has one value, of this kind.
+            unsafe {
+                let place = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
+                let (bytes, width) = (value.to_ne_bytes(), kind.width());
+                if width == bytes.len() {
+                    place.cast::<[u8; size_of::<usize>()]>().write_unaligned(bytes);
+                    return;
+                }
+                let low = if cfg!(target_endian = "big") {
+                    &bytes[bytes.len() - width..]
+                } else {
+                    &bytes[..width]
+                };
+                place.copy_from_nonoverlapping(low.as_ptr(), width);
+            }
+            return;
+        }
+        let entry = entry.clone();
+        // SAFETY: the caller's.
+        unsafe { self.form_another_tuple(descriptor, &entry) };
+    }
+
+    /// As [`Scan::form_tuple`], where the tuple before cannot be used again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::sees_row`].
+    #[inline(never)]
+    unsafe fn form_another_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
         let Form::Integers(kind) = self.form else {
-            let entry = entry.clone();
             // SAFETY: the caller's.
-            return unsafe { self.form_tuple_of_columns(descriptor, &entry) };
+            return unsafe { self.form_tuple_of_columns(descriptor, entry) };
         };
         let value = entry.integer();
         // No column is asked for whose kind cannot be returned.
         let mut is_null = value.is_none() || !kind.is_returnable();
         let mut datum = kind.datum_of(value.unwrap_or(0));
         // SAFETY: the caller's; the index has one column, whose values are passed by value if they
-        // are returned. A tuple without a null has the bytes of such a value behind its header,
-        // which ends aligned to them.
+        // are returned.
         unsafe {
-            if !self.tuple.is_null() && !is_null && !self.tuple_has_null {
-                let value = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
-                let bytes = datum.value().to_ne_bytes();
-                let len = kind.width();
-                let low = if cfg!(target_endian = "big") {
-                    &bytes[bytes.len() - len..]
-                } else {
-                    &bytes[..len]
-                };
-                value.copy_from_nonoverlapping(low.as_ptr(), len);
-                return;
-            }
             if !self.tuple.is_null() {
                 pg_sys::pfree(self.tuple.cast());
             }

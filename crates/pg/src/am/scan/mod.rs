@@ -24,8 +24,7 @@ use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use crate::compat;
 use crate::error::fail;
-use crate::head::Dead;
-use crate::head::Sorted;
+use crate::head::{Dead, Sorted};
 use crate::index::{Index, Way};
 use crate::key::{Entry, Form};
 use crate::pending;
@@ -87,12 +86,17 @@ struct Position {
     /// The range that it is in.
     range: usize,
     place: Place,
-    /// Entries that follow one another in the index.
-    window: Rc<Vec<Entry>>,
+    window: Rc<Window>,
     /// The place in the window, while it is there.
     at: usize,
-    /// For an index-only scan: whether the row of each entry of the window is visible to all.
-    is_visible: Rc<Vec<bool>>,
+}
+
+/// Entries that follow one another in the index.
+#[derive(Default)]
+struct Window {
+    entries: Vec<Entry>,
+    /// For an index-only scan: whether the row of each entry is visible to all.
+    is_visible: Vec<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,16 +116,20 @@ impl Position {
             place,
             window: Rc::default(),
             at: 0,
-            is_visible: Rc::default(),
         }
     }
 
     /// The entry that it is at.
     fn entry(&self) -> Option<&Entry> {
         match self.place {
-            Place::At => self.window.get(self.at),
+            Place::At => self.window.entries.get(self.at),
             _ => None,
         }
+    }
+
+    /// Whether the row of the entry that it is at is known to be visible to all.
+    fn is_visible(&self) -> bool {
+        self.window.is_visible.get(self.at) == Some(&true)
     }
 
     /// Goes to a place without a window. Keeps the memory of the present one unless a mark has it
@@ -129,19 +137,19 @@ impl Position {
     fn reset(&mut self, place: Place) {
         self.place = place;
         self.at = 0;
-        emptied(&mut self.window);
-        emptied(&mut self.is_visible);
+        self.emptied_window();
     }
-}
 
-/// A list that belongs to nobody else, empty.
-fn emptied<T>(list: &mut Rc<Vec<T>>) -> &mut Vec<T> {
-    if Rc::get_mut(list).is_none() {
-        *list = Rc::default();
+    /// The window, empty, with the memory that it has unless a mark has it too.
+    fn emptied_window(&mut self) -> &mut Window {
+        if Rc::get_mut(&mut self.window).is_none() {
+            self.window = Rc::default();
+        }
+        let window = Rc::get_mut(&mut self.window).expect("no mark has it");
+        window.entries.clear();
+        window.is_visible.clear();
+        window
     }
-    let list = Rc::get_mut(list).expect("it is nobody else's");
-    list.clear();
-    list
 }
 
 impl Scan {
@@ -257,13 +265,13 @@ impl Scan {
         let position = &mut self.position;
         match (position.place, way) {
             (Place::Above, Way::Up) | (Place::Below, Way::Down) => return false,
-            (Place::At, Way::Up) if position.at + 1 < position.window.len() => position.at += 1,
+            (Place::At, Way::Up) if position.at + 1 < position.window.entries.len() => position.at += 1,
             (Place::At, Way::Down) if position.at > 0 => position.at -= 1,
             _ => {
                 // SAFETY: the caller's.
                 unsafe { self.next_window(index, table, way) };
                 let position = &mut self.position;
-                let Some(last) = position.window.len().checked_sub(1) else {
+                let Some(last) = position.window.entries.len().checked_sub(1) else {
                     position.reset(match way {
                         Way::Up => Place::Above,
                         Way::Down => Place::Below,
@@ -282,13 +290,14 @@ impl Scan {
     /// # Safety
     ///
     /// As for [`Scan::next`].
+    // Apart from what is done for each row, which is little.
+    #[inline(never)]
     unsafe fn next_window(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) {
         // SAFETY: the caller's.
         unsafe { self.hint_killed(index) };
         self.rows_ahead.enter_window();
         let last = self.position.entry().cloned();
-        let mut window = std::mem::take(emptied(&mut self.position.window));
-        let mut is_visible = std::mem::take(emptied(&mut self.position.is_visible));
+        let mut window = std::mem::take(self.position.emptied_window());
         if !self.is_over(last.as_ref(), way) {
             // SAFETY: the caller's.
             unsafe {
@@ -296,14 +305,13 @@ impl Scan {
                     Place::Unbegun => self.deletions,
                     _ => Index::open(index).deletions(),
                 };
-                self.window(index, self.position.range, (last, way), &mut window);
+                self.window(index, self.position.range, (last, way), &mut window.entries);
                 if !table.is_null() {
-                    self.visible_to_all(index, table, &window, &mut is_visible);
+                    self.visible_to_all(index, table, &mut window);
                 }
             }
         }
-        *emptied(&mut self.position.window) = window;
-        *emptied(&mut self.position.is_visible) = is_visible;
+        *self.position.emptied_window() = window;
     }
 
     /// Whether it is known that nothing follows an entry in the direction.
@@ -503,12 +511,16 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             && let Some(entry) = scan.position.entry()
         {
             (*descriptor).xs_heaptid = entry.address();
+            // Nobody looks at such a row.
+            if is_index_only && scan.position.is_visible() {
+                scan.form_tuple(descriptor);
+                return true;
+            }
             scan.fetch_rows_ahead((*descriptor).heapRelation, way);
             if !is_index_only {
                 return true;
             }
-            let is_visible = scan.position.is_visible.get(scan.position.at) == Some(&true);
-            if is_visible || scan.sees_row(descriptor) {
+            if scan.sees_row(descriptor) {
                 scan.form_tuple(descriptor);
                 return true;
             }
@@ -564,7 +576,7 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
     unsafe { scan.hint_killed(index) };
     scan.reader = None;
     scan.pending = Sorted::default();
-    scan.position = Position::new(Place::Unbegun);
+    scan.position.reset(Place::Unbegun);
     scan.marked = None;
     if !scan.slot.is_null() {
         // SAFETY: made by the scan, and dropped once.

@@ -81,10 +81,10 @@ impl Scan {
             return;
         }
         let ahead = &mut self.rows_ahead;
-        let (window, at) = (&self.position.window, self.position.at);
+        let (window, at) = (&*self.position.window, self.position.at);
         let last = ahead.last.unwrap_or(at);
         let (left, announced) = match way {
-            Way::Up => (window.len() - 1 - at, last.saturating_sub(at)),
+            Way::Up => (window.entries.len() - 1 - at, last.saturating_sub(at)),
             Way::Down => (at, at.saturating_sub(last)),
         };
         let place = |step: usize| if way == Way::Up { at + step } else { at - step };
@@ -93,10 +93,10 @@ impl Scan {
         for step in announced + 1..=reach.min(left) {
             ahead.last = Some(place(step));
             // An index-only scan looks at no others.
-            if self.position.is_visible.get(place(step)) == Some(&true) {
+            if window.is_visible.get(place(step)) == Some(&true) {
                 continue;
             }
-            let block = window[place(step)].block();
+            let block = window.entries[place(step)].block();
             // Blocks that follow one another upwards the system fetches by itself.
             let is_near = ahead.block.is_some_and(|last| block == last || block == last + 1);
             ahead.block = Some(block);

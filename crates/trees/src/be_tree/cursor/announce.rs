@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use super::Cursor;
-use crate::entry::{Position, RowLayout};
+use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use crate::run::{Run, RunEdge};
@@ -17,7 +17,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
         &self,
         runs: impl Iterator<Item = Run>,
         hash: u64,
-        bounds: (Bound<Position<'_>>, Bound<Position<'_>>),
+        bounds: (&Bound<PointBuf>, &Bound<PointBuf>),
     ) -> Vec<PageId> {
         let mut pages = Vec::new();
         for run in runs {

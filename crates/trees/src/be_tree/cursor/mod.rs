@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use crate::be_tree::descend::{Interval, IntervalTarget};
-use crate::be_tree::node::LiveRun;
+use crate::be_tree::node::may_meet;
 use crate::be_tree::tree::BeTree;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -223,9 +223,10 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                 Bound::Excluded(point) => IntervalTarget::Before(point.as_point()),
             }
         };
-        let interval = self.tree.interval(target)?;
-        // So that a cursor comes to an end whatever the pages hold.
         let order = &self.tree.order;
+        let is_wanted = |edges| meets(order, edges, &self.from, &self.to);
+        let interval = self.tree.interval_of(target, is_wanted, |_, _| {})?;
+        // So that a cursor comes to an end whatever the pages hold.
         let lies_ahead = match (self.is_ascending, &self.from, &self.to) {
             (true, Bound::Included(from) | Bound::Excluded(from), _) => interval
                 .high
@@ -245,7 +246,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             Ok(interval)
         } else {
             Err(Error::Corrupt {
-                page: interval.nodes.last().map_or(self.tree.root, |&(leaf, _)| leaf),
+                page: interval.leaf,
                 reason: "the pivots above it do not ascend",
             })
         }
@@ -277,16 +278,21 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             Some(ref high) if earlier(high, &self.to) => Bound::Excluded(high.clone()),
             _ => self.to.clone(),
         };
-        let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
-        let low = position(self.tree, &from, &mut low_key);
-        let high = position(self.tree, &to, &mut high_key);
-        self.sources.reserve(interval.runs.len());
+        // Filters leave one run of most lookups.
+        if self.hash.is_none() {
+            self.sources.reserve(interval.runs.len());
+        }
         self.heads.reserve(interval.runs.len());
-        let meeting = || interval.runs.iter().filter(|live| meets(order, live, &from, &to));
+        let meeting = || {
+            interval
+                .runs
+                .iter()
+                .filter(|live| meets(order, live.edges(), &from, &to))
+        };
         let reads_wait = self.tree.store.reads_wait();
         let mut announced = Vec::new();
         if reads_wait && let Some(hash) = self.hash {
-            announced = self.announce_filters(meeting().map(|live| live.run), hash, (low, high));
+            announced = self.announce_filters(meeting().map(|live| live.run), hash, (&from, &to));
         }
         for live in meeting() {
             // Where a filter cannot be read, neither can the run, or it is for the run to say.
@@ -294,7 +300,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             if self.hash.is_some_and(lacks) {
                 continue;
             }
-            let mut cursor = self.run_cursor(live.run, (low, high))?;
+            let mut cursor = self.run_cursor(live.run, (&from, &to))?;
             let head = if self.is_ascending {
                 live.run.first
             } else {
@@ -304,6 +310,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                 cursor.skip_dead();
             }
             cursor.expect_entries(self.expected);
+            self.sources.reserve_exact(1);
             self.sources.push(Source {
                 cursor,
                 is_read: false,
@@ -326,14 +333,13 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     fn run_cursor(
         &self,
         run: Run,
-        (low, high): (Bound<Position<'_>>, Bound<Position<'_>>),
+        (from, to): (&Bound<PointBuf>, &Bound<PointBuf>),
     ) -> Result<RunCursor<O, L, &'t S>> {
-        let reader = self.tree.reader(run);
-        if self.is_ascending {
-            reader.range(low, high)
-        } else {
-            reader.range_back(low, high)
-        }
+        RunCursor::between(
+            self.tree.reader(run),
+            (from.clone(), to.clone()),
+            self.is_ascending,
+        )
     }
 
     /// Behind the last entry of an interval: on to the next one, unless the range ends.
@@ -498,28 +504,20 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     }
 }
 
-/// A bound, with the key made in `scratch` where pages keep no key bytes.
-fn position<'k, O: KeyOrder, L: RowLayout, S: PageRead>(
-    tree: &BeTree<O, L, S>,
-    bound: &'k Bound<PointBuf>,
-    scratch: &'k mut Vec<u8>,
-) -> Bound<Position<'k>> {
-    match bound {
-        Bound::Unbounded => Bound::Unbounded,
-        Bound::Included(point) => Bound::Included(tree.position(point, scratch)),
-        Bound::Excluded(point) => Bound::Excluded(tree.position(point, scratch)),
-    }
-}
-
-/// Whether entries between the bounds might be in the run.
-fn meets(order: &impl KeyOrder, live: &LiveRun, from: &Bound<PointBuf>, to: &Bound<PointBuf>) -> bool {
+/// Whether entries between the bounds might be in a run with these edges.
+fn meets(
+    order: &impl KeyOrder,
+    edges: (RunEdge, RunEdge),
+    from: &Bound<PointBuf>,
+    to: &Bound<PointBuf>,
+) -> bool {
     let low = match from {
         Bound::Unbounded => None,
         Bound::Included(point) | Bound::Excluded(point) => Some(point.as_point()),
     };
     match to {
-        Bound::Unbounded => live.may_meet(order, low, None),
-        Bound::Excluded(point) => live.may_meet(order, low, Some(point.as_point())),
-        Bound::Included(point) => live.may_meet(order, low, None) && live.run.first.prefix <= point.prefix,
+        Bound::Unbounded => may_meet(order, edges, low, None),
+        Bound::Excluded(point) => may_meet(order, edges, low, Some(point.as_point())),
+        Bound::Included(point) => may_meet(order, edges, low, None) && edges.0.prefix <= point.prefix,
     }
 }
