@@ -121,7 +121,9 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     let (origin, records) = results.file(file)?;
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
     let params = &records.first()?.params;
-    let size = params.get("rows").map_or("entries", |_| "rows");
+    let size = ["rows", "seconds", "entries"]
+        .into_iter()
+        .find(|&size| params.contains_key(size))?;
     let entries: f64 = params.get(size)?.parse().ok()?;
     let sentence = format!(
         "on {} (UTC), commit {}, {}; {} {size}, medians of up to {rounds} turns. {}",
