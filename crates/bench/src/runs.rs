@@ -56,7 +56,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     large(
         "table-sustained",
-        "table-sustained --seconds 60 --rounds 1 --only bedload",
+        "table-sustained --seconds 45 --rounds 1 --only bedload",
     ),
     large(
         "table-large",

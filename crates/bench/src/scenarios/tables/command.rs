@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use arrow_array::temporal_conversions::timestamp_us_to_datetime;
+use arrow_array::temporal_conversions::timestamp_s_to_datetime;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::arrival::{Arrival, Input};
@@ -95,7 +95,10 @@ fn write_csv(path: &Path, input: &Input) -> Checksum {
     for (number, times) in input.times().chunks(rows).enumerate() {
         let readings = Readings::new(number * rows, times);
         readings.write_csv(&mut file, |time| {
-            timestamp_us_to_datetime(time).expect("a time of this century")
+            // With as many digits each, as DuckDB takes one format for all.
+            let (second, part) = (time.div_euclid(1_000_000), time.rem_euclid(1_000_000));
+            let second = timestamp_s_to_datetime(second).expect("a time of this century");
+            format!("{second}.{part:06}")
         });
         sum.add(readings.batch());
     }
@@ -184,9 +187,9 @@ fn duckdb(_: &Plan, files: &Files<'_>) -> Vec<Figure> {
         let mut command = Command::new(python);
         command.args(["-c", SCRIPT]).arg(files.store).arg(&sql);
         let output = command.output().expect("Python starts");
-        let said = String::from_utf8_lossy(&output.stdout);
+        let [said, wrong] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         let seconds = said.trim().parse();
-        Duration::from_secs_f64(seconds.unwrap_or_else(|_| panic!("DuckDB failed at {sql}")))
+        Duration::from_secs_f64(seconds.unwrap_or_else(|_| panic!("DuckDB failed at {sql}: {wrong}")))
     };
     let (csv, parquet) = (files.csv.display(), files.parquet.display());
     let importing = perform(format!(
