@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features check bench bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features check bench bench-large bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test arrow-test sql-lint sql-test
 
 help: ## Print these targets
@@ -46,6 +46,10 @@ $(BENCH_PYTHON)/installed:
 bench: $(BENCH_PYTHON)/installed ## Repeat each measurement of docs/benchmarks in an hour, and write its tables anew (needs python3 with venv, and librocksdb-dev)
 	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
 	./target/release/bedload-bench all --note "$(BENCH_NOTE)"
+
+bench-large: $(BENCH_PYTHON)/installed ## Repeat the measurements of tables that are left out of bench: 50 and 100 million rows, minutes of ingest (takes 10 minutes and 20 GB of disk)
+	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
+	./target/release/bedload-bench all --only table-beyond-memory-50m,table-sustained,table-large --note "$(BENCH_NOTE)"
 
 book: ## Build the pages of docs/ into target/book, and follow every link (installs mdBook into target/mdbook)
 	./scripts/book

@@ -1,6 +1,6 @@
 //! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N]
-//! [--operations N] [--rounds N] [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]
-//! [--results FILE] [--note TEXT]`, `bedload-bench all [--only RUN,…] [--note TEXT]`,
+//! [--operations N] [--rounds N] [--seconds N] [--only SUBJECT,…] [--degrees DEGREE,…]
+//! [--json FILE] [--results FILE] [--note TEXT]`, `bedload-bench all [--only RUN,…] [--note TEXT]`,
 //! `bedload-bench compare FILE FILE` and `bedload-bench report`.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
        bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
-           [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
+           [--seconds N] [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
        bedload-bench all [--only RUN,...] [--note TEXT]
        bedload-bench compare FILE FILE
        bedload-bench report";
@@ -104,6 +104,10 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
                     "--rounds" => {
                         let rounds = value.parse().map_err(|_| format!("{value} is no number"))?;
                         plan = plan.with_rounds(rounds);
+                    }
+                    "--seconds" => {
+                        let seconds = value.parse().map_err(|_| format!("{value} is no number"))?;
+                        plan = plan.with_seconds(seconds);
                     }
                     "--only" => plan = plan.only(value.split(',').map(str::to_owned)),
                     "--degrees" => plan = plan.with_degrees(value.split(',').map(str::to_owned)),

@@ -35,6 +35,7 @@ pub struct Plan {
     operations_max: Option<usize>,
     rounds: Option<usize>,
     threads_max: Option<usize>,
+    seconds: Option<u64>,
     only: Vec<String>,
     degrees: Vec<String>,
     command: Option<PathBuf>,
@@ -50,6 +51,7 @@ impl Plan {
             operations_max: None,
             rounds: None,
             threads_max: None,
+            seconds: None,
             only: Vec::new(),
             degrees: Vec::new(),
             command: None,
@@ -81,6 +83,13 @@ impl Plan {
     #[must_use]
     pub const fn with_rounds(mut self, rounds: usize) -> Self {
         self.rounds = Some(rounds);
+        self
+    }
+
+    /// Sets how long scenarios run that run for a time.
+    #[must_use]
+    pub const fn with_seconds(mut self, seconds: u64) -> Self {
+        self.seconds = Some(seconds);
         self
     }
 
@@ -187,6 +196,17 @@ impl Plan {
             (None, Scale::Full) => full,
             _ => self.entries(),
         }
+    }
+
+    /// Returns how long a scenario runs that runs for a time: small, and full.
+    #[must_use]
+    pub fn milliseconds_of(&self, small: u64, full: u64) -> u64 {
+        let of_scale = match self.scale {
+            Scale::Tiny => 50,
+            Scale::Small => small,
+            Scale::Full => full,
+        };
+        self.seconds.map_or(of_scale, |seconds| seconds * 1_000)
     }
 
     /// Returns whether a subject is selected, in a scenario with this baseline.

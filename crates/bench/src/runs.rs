@@ -12,13 +12,27 @@ pub struct StoredRun {
     pub name: &'static str,
     /// The scenario and options, as on the command line.
     pub arguments: &'static str,
+    /// Whether it is repeated only when it is asked for by name, as it takes minutes and gigabytes.
+    pub is_large: bool,
 }
 
 const fn run(name: &'static str, arguments: &'static str) -> StoredRun {
-    StoredRun { name, arguments }
+    StoredRun {
+        name,
+        arguments,
+        is_large: false,
+    }
 }
 
-/// All runs, which take less than an hour on two processors.
+const fn large(name: &'static str, arguments: &'static str) -> StoredRun {
+    StoredRun {
+        name,
+        arguments,
+        is_large: true,
+    }
+}
+
+/// All runs. Those that are not large take less than an hour on two processors.
 pub const STORED_RUNS: &[StoredRun] = &[
     run(
         "table-ingest",
@@ -36,6 +50,24 @@ pub const STORED_RUNS: &[StoredRun] = &[
         "table-beyond-memory",
         "table-beyond-memory --entries 1000000 --rounds 1",
     ),
+    large(
+        "table-beyond-memory-50m",
+        "table-beyond-memory --entries 50000000 --rounds 1 --only bedload",
+    ),
+    large(
+        "table-sustained",
+        "table-sustained --seconds 45 --rounds 1 --only bedload",
+    ),
+    large(
+        "table-large",
+        "table-large --entries 100000000 --rounds 1 --only bedload",
+    ),
+    run(
+        "table-deletions",
+        "table-deletions --entries 2000000 --rounds 1 --only bedload,same-again",
+    ),
+    run("table-filter", "table-filter --entries 2000000 --rounds 1"),
+    run("table-command", "table-command --entries 10000000 --rounds 1"),
     run("sparse-throughput", "sparse-throughput --rounds 1"),
     run("sparse-latency", "sparse-latency --rounds 1"),
     run("sparse-density", "sparse-density --entries 100000 --rounds 1"),
@@ -95,7 +127,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
 ];
 
 /// Runs `program`, which is `bedload-bench`, for each stored run with one of these names, or for
-/// all of them if there are none. Each run is a process of its own in `root`, and replaces its file
+/// all that are not large if there are none. Each run is a process of its own in `root`, and replaces its file
 /// in `results`, a directory below it.
 ///
 /// # Errors
@@ -110,7 +142,7 @@ pub fn perform(program: &Path, root: &Path, results: &str, names: &[String], not
     }
     let selected = STORED_RUNS
         .iter()
-        .filter(|run| names.is_empty() || names.iter().any(|name| name == run.name));
+        .filter(|run| (names.is_empty() && !run.is_large) || names.iter().any(|name| name == run.name));
     for run in selected {
         let begin = Instant::now();
         let mut command = Command::new(program);

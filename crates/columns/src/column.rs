@@ -343,6 +343,19 @@ fn summary_of(ordered: impl Iterator<Item = i64>, nulls: Option<&NullBuffer>) ->
     }
 }
 
+/// The first four bytes of a string, zeros after its end: of two strings with different prefixes,
+/// the one with the lesser prefix is less.
+fn prefix(string: &[u8]) -> u32 {
+    let bytes = match *string {
+        [] => [0; 4],
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c] => [a, b, c, 0],
+        [a, b, c, d, ..] => [a, b, c, d],
+    };
+    u32::from_be_bytes(bytes)
+}
+
 fn summary_of_strings(strings: &[&[u8]], nulls: Option<&NullBuffer>) -> Summary {
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     let mut all = strings
@@ -354,18 +367,17 @@ fn summary_of_strings(strings: &[&[u8]], nulls: Option<&NullBuffer>) -> Summary 
         return Summary::default();
     };
     let (mut min, mut max, mut last, mut sorted) = (first, first, first, true);
-    let prefix = |string: &[u8]| string.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
     let (mut min_prefix, mut max_prefix) = (prefix(first), prefix(first));
     for string in all {
-        // Most strings lie between the bounds, and a comparison of four bytes shows it.
-        let four = prefix(string);
-        let between = four.is_some() && min_prefix.is_some() && min_prefix < four && four < max_prefix;
+        // Most strings lie between the bounds, and a comparison of their prefixes shows it.
+        let of_string = prefix(string);
+        let between = min_prefix < of_string && of_string < max_prefix;
         if !between {
             if string < min {
-                (min, min_prefix) = (string, four);
+                (min, min_prefix) = (string, of_string);
             }
             if string > max {
-                (max, max_prefix) = (string, four);
+                (max, max_prefix) = (string, of_string);
             }
         }
         if sorted {

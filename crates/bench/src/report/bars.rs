@@ -5,7 +5,13 @@ use super::results::Results;
 use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
 
 const INGEST: &str = "table-ingest";
-const BEYOND: &str = "table-beyond-memory";
+const BEYOND: &str = "table-beyond-memory-50m";
+const LARGE: &str = "table-large";
+const DELETIONS: &str = "table-deletions";
+const DELETIONS_SETTING: &str = "second-late/relaxed";
+const FILTER: &str = "table-filter";
+const COMMAND: &str = "table-command";
+const SUSTAINED: &str = "table-sustained";
 const LATE: &str = "table-late";
 const READ: &str = "table-read";
 const READ_SETTING: &str = "second-late";
@@ -119,6 +125,55 @@ const BARS: &[Bar] = &[
         bound: Bound::AtMost(250.0),
     },
     Bar {
+        claim: "longest append beside a reader, in ms",
+        seen: |results| {
+            let longest = |order| ours(results, SUSTAINED, order, "append longest");
+            Some(longest("second-late")?.max(longest("scrambled")?))
+        },
+        bound: Bound::AtMost(250.0),
+    },
+    Bar {
+        claim: "peak memory of 100 million rows, a cache of 256 MiB among it, in MiB",
+        seen: |results| ours(results, LARGE, "second-late", "peak memory"),
+        bound: Bound::AtMost(256.0 + 128.0),
+    },
+    Bar {
+        claim: "all rows beside 10,000 open deletions, to the time before",
+        seen: |results| {
+            let of = |metric| ours(results, DELETIONS, DELETIONS_SETTING, metric);
+            Some(of("all rows beside open deletions")? / of("all rows before deletions")?)
+        },
+        bound: Bound::AtMost(1.2),
+    },
+    Bar {
+        claim: "a condition that a thousandth of the rows meets, to reading all",
+        seen: |results| ours(results, FILTER, "second-late", "all rows to the thousandth"),
+        bound: Bound::AtLeast(10.0),
+    },
+    Bar {
+        claim: "time of the command for a CSV file of 10 million rows, to DuckDB",
+        seen: |results| to(results, COMMAND, "second-late", "CSV into a store", "duckdb"),
+        bound: Bound::AtMost(0.8),
+    },
+    Bar {
+        claim: "time of the command for a Parquet file of all rows, to DuckDB",
+        seen: |results| {
+            to(
+                results,
+                COMMAND,
+                "second-late",
+                "the store into Parquet",
+                "duckdb",
+            )
+        },
+        bound: Bound::AtMost(1.0),
+    },
+    Bar {
+        claim: "`bedload info` on a store of 10 million rows, in ms",
+        seen: |results| ours(results, COMMAND, "second-late", "info"),
+        bound: Bound::AtMost(20.0),
+    },
+    Bar {
         claim: "all rows into Arrow, to DuckDB (in any order)",
         seen: |results| to(results, READ, READ_SETTING, "all rows into Arrow", "duckdb"),
         bound: Bound::AtLeast(1.5),
@@ -161,13 +216,13 @@ const BARS: &[Bar] = &[
         bound: Bound::AtMost(1.0),
     },
     Bar {
-        claim: "deleting the older half, in ms",
-        seen: |results| ours(results, READ, READ_SETTING, "delete the older half"),
+        claim: "deleting the older half of 100 million rows, in ms",
+        seen: |results| ours(results, LARGE, "second-late", "delete the older half"),
         bound: Bound::AtMost(100.0),
     },
     Bar {
         claim: "disk left of before after that (half the rows are left), in %",
-        seen: |results| ours(results, READ, READ_SETTING, "disk left of before, given back"),
+        seen: |results| ours(results, LARGE, "second-late", "disk left of before, given back"),
         bound: Bound::AtMost(55.0),
     },
 ];

@@ -120,7 +120,10 @@ fn table(place: &str, results: &Results) -> Option<String> {
 fn origin(file: &str, results: &Results) -> Option<String> {
     let (origin, records) = results.file(file)?;
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
-    let size = records.first()?.params.get("rows").map_or("entries", |_| "rows");
+    let params = &records.first()?.params;
+    let size = ["rows", "seconds", "entries"]
+        .into_iter()
+        .find(|&size| params.contains_key(size))?;
     let sizes = records
         .iter()
         .filter_map(|kept| kept.params.get(size)?.parse().ok());

@@ -25,6 +25,8 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
     sources: Vec<Source<'t, S>>,
+    /// The next row of each source, side by side as each row is compared with all of them.
+    next: Vec<Place>,
     writer: ColumnRunWriter<'t, S>,
     stretches: Stretches,
     taken: u64,
@@ -120,6 +122,7 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
             writer: ColumnRunWriter::new(store, kind)?,
             store,
             kind,
+            next: sources.iter().map(Source::next).collect(),
             sources,
             stretches: Stretches::new(),
             taken: 0,
@@ -128,21 +131,17 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
 
     /// Returns the source whose row comes first, and the first row of the others.
     fn first(&self) -> Option<(usize, Option<Place>)> {
-        let mut first: Option<(usize, Place)> = None;
-        let mut second = None;
-        for (number, source) in self.sources.iter().enumerate() {
-            let next = source.next();
-            match first {
-                Some((_, least)) if next >= least => {
-                    second = Some(second.map_or(next, |second: Place| second.min(next)));
-                }
-                _ => {
-                    second = first.map(|(_, least)| least);
-                    first = Some((number, next));
-                }
+        let (&next, rest) = self.next.split_first()?;
+        let (mut first, mut second) = ((0, next), None);
+        for (&next, number) in rest.iter().zip(1..) {
+            if next < first.1 {
+                second = Some(first.1);
+                first = (number, next);
+            } else if second.is_none_or(|second| next < second) {
+                second = Some(next);
             }
         }
-        first.map(|(number, _)| (number, second))
+        Some((first.0, second))
     }
 
     /// Passes the merged rows so far to the writer.
@@ -173,6 +172,9 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
             self.taken += stretch.len() as u64;
             if source.rows.is_empty() && !source.unpack()? {
                 self.sources.swap_remove(number);
+                self.next.swap_remove(number);
+            } else {
+                self.next[number] = source.next();
             }
             if self.stretches.rows() >= self.kind.leaf_rows {
                 self.write()?;
@@ -187,7 +189,7 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
 
     fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
         let (number, _) = self.first()?;
-        let next = self.sources[number].next();
+        let next = self.next[number];
         key.clear();
         key.extend_from_slice(&I64Order::key(next.time));
         Some(next.sequence)

@@ -96,6 +96,35 @@ fn literals_outside_of_the_bounds_rule_out() {
     );
 }
 
+/// Strings that begin alike, or end where others have zeros, compare byte by byte.
+#[test]
+fn bounds_of_short_strings_are_exact() {
+    let strings = [
+        "a", "a\0", "a\0\0\0", "a\0\0\0b", "", "\0", "abcd", "abcde", "abcc", "b",
+    ];
+    for first in 0..strings.len() {
+        for end in first + 1..=strings.len() {
+            let some = &strings[first..end];
+            let array = arrow_array::StringArray::from(some.to_vec());
+            let leaf = encode(
+                &[std::sync::Arc::new(array) as ArrayRef],
+                &EncodeOptions::default(),
+            );
+            let directory = leaf.unwrap().directory;
+            let (min, max) = (some.iter().min().unwrap(), some.iter().max().unwrap());
+            for literal in strings {
+                let value = arrow_array::StringArray::from(vec![literal]);
+                let may = |operator| {
+                    let predicate = Predicate::compare(operator, &value).unwrap();
+                    directory.may_match(0, &predicate).unwrap()
+                };
+                assert_eq!(may(Operator::Lt), *min < literal, "{some:?} < {literal:?}");
+                assert_eq!(may(Operator::Gt), *max > literal, "{some:?} > {literal:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn sorted_and_constant_columns_are_known() {
     let of = |shape| {

@@ -26,7 +26,8 @@ use crate::rows::{EncodedRows, Generation, Head, SortedRows, TableId};
 use crate::table::{StoredTable, View};
 use crate::wal::Record;
 
-/// At most this part of the rows of a head is held back: each of them is logged again.
+/// At most this part of the rows of a head is held back: each of them is logged again. Where most
+/// late rows are later than that, none is.
 const SHARE_MAX: usize = 4;
 
 /// A head without its newest rows, and these.

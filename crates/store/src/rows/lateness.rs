@@ -37,10 +37,17 @@ impl Lateness {
     }
 
     /// By how many ticks rows were late at most, the greatest lateness first; then without those
-    /// that were as late, and so on.
+    /// that were as late, and so on, while that is true of half of the late rows.
     pub(crate) fn bounds(&self) -> impl Iterator<Item = u64> {
+        let all: u64 = self.counts.iter().sum();
+        let mut later = 0;
         let buckets = (0..BUCKETS).rev().filter(|&bucket| self.counts[bucket] > 0);
-        buckets.map(|bucket| u64::MAX >> (BUCKETS - 1 - bucket))
+        let of_most = buckets.take_while(move |&bucket| {
+            let is_of_most = later <= all / 2;
+            later += self.counts[bucket];
+            is_of_most
+        });
+        of_most.map(|bucket| u64::MAX >> (BUCKETS - 1 - bucket))
     }
 }
 
@@ -54,13 +61,25 @@ mod tests {
         lateness.observe(&[10, 20, 30, 30]);
         assert_eq!(lateness.bounds().next(), None);
         lateness.observe(&[29, 40, 33, 40, i64::MAX, i64::MIN]);
-        let bounds: Vec<u64> = lateness.bounds().collect();
-        assert_eq!(bounds, [u64::MAX, 7, 1]);
+        let bounds = |lateness: &Lateness| lateness.bounds().collect::<Vec<u64>>();
+        assert_eq!(
+            bounds(&lateness),
+            [u64::MAX, 7],
+            "two rows of three are later than by 1"
+        );
         lateness.age();
         assert_eq!(
             lateness.bounds().next(),
             None,
             "one row of a kind is soon forgotten"
         );
+        // Ten rows are late by up to 3 ticks, and ten by 1,000 or more.
+        lateness.observe(&[i64::MAX; 1]);
+        for late in (2..4).cycle().take(10).chain(1000..1010) {
+            lateness.observe(&[i64::MAX - late]);
+        }
+        assert_eq!(bounds(&lateness), [1023, 3], "half of the rows");
+        lateness.observe(&[i64::MAX - 1000]);
+        assert_eq!(bounds(&lateness), [1023], "fewer than half");
     }
 }

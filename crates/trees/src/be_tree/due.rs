@@ -117,6 +117,23 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             || self.has_many_children(root)
     }
 
+    /// How much may be pending in a node before it pushes down.
+    fn due_from(&self, node: &Node) -> u64 {
+        let share = self.config.pending_entries / self.config.fan_out as u64;
+        share * self.config.shares(node.children.len())
+    }
+
+    /// How much is pending in the root, in hundredths of what is due to be pushed down: for callers
+    /// that do some of the maintenance at a time, and more of it the further it is behind.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or the root is damaged.
+    pub fn backlog(&self) -> Result<u64> {
+        let root = self.node(self.root)?;
+        Ok(root.pending().saturating_mul(100) / self.due_from(&root).max(1))
+    }
+
     /// The child to push down to, and up to which run, from the oldest. Once one child has its
     /// slices of some runs, they are for the others next: until then none of these runs can be
     /// forgotten, nor merged with others.
@@ -127,7 +144,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         if let Some(found) = fullest(node, node.pushed(), is_worth_it) {
             return Some(found);
         }
-        if !is_full && node.pending() <= share * self.config.shares(node.children.len()) {
+        if !is_full && node.pending() <= self.due_from(node) {
             return None;
         }
         // Small runs of the root are merged first.

@@ -36,6 +36,28 @@ pub(super) enum Arrival {
     Scrambled,
 }
 
+impl Arrival {
+    /// Returns by how much times advance in so many rows.
+    pub(super) fn advance(self, rows: usize) -> i64 {
+        match self {
+            Self::Scrambled => 0,
+            _ => i64::try_from(rows).expect("fewer than 2^63") * STEP,
+        }
+    }
+
+    /// Draws a range that has about `rows` of the first `arrived` rows of an order without repeats.
+    pub(super) fn range_of(self, rows: u64, arrived: u64, rng: &mut Rng) -> (i64, i64) {
+        let span = match self {
+            Self::Scrambled => YEAR_SECONDS * SECOND,
+            _ => arrived.cast_signed() * STEP,
+        };
+        let share = u128::from(span.cast_unsigned()) * u128::from(rows) / u128::from(arrived.max(1));
+        let width = i64::try_from(share).unwrap_or(span).clamp(1, span);
+        let from = EPOCH + rng.below((span - width + 1).cast_unsigned()).cast_signed();
+        (from, from + width)
+    }
+}
+
 impl fmt::Display for Arrival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::arrival::Arrival;
+use super::arrival::{Arrival, Input};
 use crate::subjects::tables::TableOptions;
 
 /// Memory of each store, in scenarios that do not vary it.
@@ -56,6 +56,15 @@ impl Case {
             _ => 1,
         };
         (most / part).max(self.batch_rows.min(most))
+    }
+
+    /// Returns rows in this order of arrival.
+    pub(super) const fn input(&self, rows: usize, seed: u64) -> Input {
+        Input {
+            arrival: self.arrival,
+            rows,
+            seed,
+        }
     }
 
     pub(super) fn options(&self) -> TableOptions {

@@ -50,7 +50,14 @@ pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
                 // A file written once has no small commits or concurrent writers.
                 let is_beside = !entrant.is_store && (case.batch_rows < BATCH_ROWS || case.writers > 1);
                 if !is_out && !is_beside {
-                    load(plan, entrant, &case, case.options(), rows, round, samples);
+                    load(
+                        plan,
+                        entrant,
+                        &case,
+                        case.options(),
+                        &case.input(rows, round),
+                        samples,
+                    );
                 }
             }
         })
@@ -77,7 +84,14 @@ pub(super) fn late(plan: &Plan) -> Vec<Record> {
     let of_case = |case: Case| {
         trial("table-late", &case, rows, plan).run(|round, samples| {
             for entrant in by_turns(&stores(), plan, round) {
-                let loaded = load(plan, entrant, &case, case.options(), rows, round, samples);
+                let loaded = load(
+                    plan,
+                    entrant,
+                    &case,
+                    case.options(),
+                    &case.input(rows, round),
+                    samples,
+                );
                 let Some((stage, _dir)) = loaded else { continue };
                 read(plan, stage, rows, samples);
             }
@@ -104,7 +118,7 @@ pub(super) fn beyond_memory(plan: &Plan) -> Vec<Record> {
         let trial = trial("table-beyond-memory", &case, rows, plan).param("cache bytes", options.cache_bytes);
         trial.run(|round, samples| {
             for entrant in by_turns(&stores(), plan, round) {
-                let loaded = load(plan, entrant, &case, options, rows, round, samples);
+                let loaded = load(plan, entrant, &case, options, &case.input(rows, round), samples);
                 let Some((stage, _dir)) = loaded else { continue };
                 read(plan, stage, rows, samples);
             }
@@ -113,7 +127,7 @@ pub(super) fn beyond_memory(plan: &Plan) -> Vec<Record> {
     taken.flat_map(of_case).collect()
 }
 
-fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: &'p Plan) -> Trial<'p> {
+pub(super) fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: &'p Plan) -> Trial<'p> {
     Trial::new(scenario, TABLE_BASELINE, plan)
         .param("degree", case)
         .param("rows", rows)
@@ -132,23 +146,18 @@ pub(super) fn by_turns(entrants: &[TableEntrant], plan: &Plan, round: u64) -> Ve
 }
 
 /// Loads a fresh store, checks it, and adds its figures to the samples.
-fn load(
+pub(super) fn load(
     plan: &Plan,
     entrant: TableEntrant,
     case: &Case,
     options: TableOptions,
-    rows: usize,
-    round: u64,
+    input: &Input,
     samples: &mut Samples,
 ) -> Option<(TableStage, tempfile::TempDir)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let request = Request::Load {
-        input: Input {
-            arrival: case.arrival,
-            rows,
-            seed: round,
-        },
-        batch_rows: case.batch_rows.min(rows),
+        input: *input,
+        batch_rows: case.batch_rows.min(input.rows),
         writers: case.writers,
         flushes: true,
     };

@@ -6,11 +6,16 @@
 
 mod arrival;
 mod case;
+mod command;
+mod deletions;
+mod filter;
 mod ingest;
+mod large;
 mod oracle;
 pub(super) mod process;
 mod read;
 mod stage;
+mod sustained;
 mod worker;
 
 pub use stage::WORKER;
@@ -48,5 +53,35 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "ranges of 1 row to all into Arrow, rows, newest, counts, deletion, opening after a kill",
         subjects: || names(&stores_and_files()),
         run: read::read,
+    },
+    Scenario {
+        name: "table-filter",
+        about: "the thousandth of the rows that a condition on a column selects, beside all rows",
+        subjects: || names(&stores_and_files()),
+        run: filter::filter,
+    },
+    Scenario {
+        name: "table-deletions",
+        about: "all rows before and after 10,000 deletions of a few rows each",
+        subjects: deletions::subjects,
+        run: deletions::deletions,
+    },
+    Scenario {
+        name: "table-sustained",
+        about: "ingest at full speed for some seconds beside a reader: how long appends and reads wait",
+        subjects: || names(&stores()),
+        run: sustained::sustained,
+    },
+    Scenario {
+        name: "table-command",
+        about: "the command: a CSV file into a store, the store into a Parquet file",
+        subjects: command::subjects,
+        run: command::command,
+    },
+    Scenario {
+        name: "table-large",
+        about: "many rows: memory, opening, ranges, rows, and the deletion of half of them",
+        subjects: || names(&stores()),
+        run: large::large,
     },
 ];

@@ -3,10 +3,13 @@
 use bedload_testkit::Rng;
 
 use super::arrival::Input;
-use crate::subjects::tables::{Checksum, RowId, TableStore, row_checksum};
+use crate::subjects::tables::{Checksum, RowId, TableStore, row_celsius, row_checksum};
 
 /// The number of ranges and rows of each kind that are checked.
 const CHECKS: usize = 20;
+
+/// A range of more rows is checked once.
+const LONG_ROWS: usize = 4_000_000;
 
 /// Rows in order of time, and prefix sums of their checksums.
 #[derive(Debug)]
@@ -42,10 +45,30 @@ impl Oracle {
         *self = Self::of_ids(all);
     }
 
-    /// Removes the rows before a time.
-    pub(super) fn delete_before(&mut self, time: i64) {
-        let rest = self.ids.split_off(self.rank(time));
-        *self = Self::of_ids(rest);
+    /// Removes the rows of ranges, each from a time to before another; they ascend and do not
+    /// overlap.
+    pub(super) fn delete(&mut self, ranges: &[(i64, i64)]) {
+        let mut ids = std::mem::take(&mut self.ids);
+        let mut ranges = ranges.iter().peekable();
+        ids.retain(|id| {
+            while ranges.next_if(|(_, to)| *to <= id.time).is_some() {}
+            ranges.peek().is_none_or(|(from, _)| id.time < *from)
+        });
+        *self = Self::of_ids(ids);
+    }
+
+    /// Returns a temperature that about one of so many rows has at most, and these rows.
+    pub(super) fn cold(&self, one_of: usize) -> (f64, Checksum) {
+        let celsius = |&id: &RowId| row_celsius(id);
+        let mut all: Vec<f64> = self.ids.iter().map(celsius).collect();
+        let at = all.len() / one_of;
+        let (_, &mut bound, _) = all.select_nth_unstable_by(at, f64::total_cmp);
+        let cold = self.ids.iter().filter(|id| celsius(id) <= bound);
+        let sum = cold.fold(Checksum::default(), |sum, &id| Checksum {
+            rows: sum.rows + 1,
+            sum: sum.sum.wrapping_add(row_checksum(id)),
+        });
+        (bound, sum)
     }
 
     /// Returns the number of rows.
@@ -71,6 +94,11 @@ impl Oracle {
             rows: (end - first) as u64,
             sum: self.sums[end].wrapping_sub(self.sums[first]),
         }
+    }
+
+    /// Returns the number of rows from one time to before another.
+    pub(super) fn rows_between(&self, from: i64, to: i64) -> u64 {
+        self.expected(from, to).rows
     }
 
     /// Returns a range of this many rows, or a few more if rows share a time, and its number of
@@ -125,8 +153,10 @@ impl Oracle {
             }
         };
         check(i64::MIN, i64::MAX);
-        for rows in [1, 10, 1000, self.len() / 3] {
-            for _ in 0..CHECKS.min(self.len()) {
+        let third = self.len() / 3;
+        let of_third = if third > LONG_ROWS { 1 } else { CHECKS };
+        for (rows, checks) in [(1, CHECKS), (10, CHECKS), (1000, CHECKS), (third, of_third)] {
+            for _ in 0..checks.min(self.len()) {
                 let ((from, to), _) = self.range(rows.max(1), rng);
                 check(from, to);
             }
@@ -180,6 +210,30 @@ mod tests {
         store.append(&Readings::new(most.len() + usize::from(last_is_wrong), last));
         store.flush();
         Oracle::new(&input(1000)).check(&*store, "parquet");
+    }
+
+    #[test]
+    fn deleted_rows_are_those_of_the_ranges() {
+        let mut oracle = Oracle::new(&input(1000));
+        let ranges: Vec<(i64, i64)> = (0..10)
+            .map(|range| (oracle.time(range * 100), oracle.time(range * 100 + 30)))
+            .collect();
+        let rows: u64 = ranges
+            .iter()
+            .map(|&(from, to)| oracle.expected(from, to).rows)
+            .sum();
+        oracle.delete(&ranges);
+        assert_eq!(oracle.len() as u64, 1000 - rows);
+        assert!(
+            ranges
+                .iter()
+                .all(|&(from, to)| oracle.expected(from, to).rows == 0)
+        );
+        let (bound, cold) = oracle.cold(100);
+        assert!(
+            cold.rows >= 7 && cold.rows < 1000 - rows,
+            "{cold:?} up to {bound}"
+        );
     }
 
     #[test]

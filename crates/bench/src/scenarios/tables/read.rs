@@ -30,11 +30,7 @@ pub(super) fn read(plan: &Plan) -> Vec<Record> {
         .param("degree", case)
         .param("rows", rows);
     trial.run(|round, samples| {
-        let input = Input {
-            arrival: case.arrival,
-            rows,
-            seed: round,
-        };
+        let input = case.input(rows, round);
         let entrants = by_turns(&stores_and_files(), plan, round);
         let loaded = entrants.iter().filter_map(|&entrant| {
             let dir = tempfile::tempdir().expect("a temporary directory");

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::arrival::{Arrival, Input};
 use super::oracle::Oracle;
 use super::process::{Usage, disk_bytes, forget_peak};
+use super::{deletions, filter, sustained};
 use crate::record::Figure;
 use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
 use crate::threads::on_threads;
@@ -55,6 +56,18 @@ pub(super) enum Request {
     Count { seed: u64 },
     /// Removes the older half, and reclaims its space.
     DeleteOlderHalf,
+    /// Reads all rows, before and after so many deletions of a few rows each.
+    DeleteFew { ranges: usize },
+    /// Reads the rows of a condition that one of a thousand meets.
+    Filter,
+    /// Appends batches for so long while other threads read.
+    Sustain {
+        arrival: Arrival,
+        batch_rows: usize,
+        milliseconds: u64,
+    },
+    /// Closes the store and opens it again.
+    Reopen,
 }
 
 /// The response.
@@ -129,11 +142,11 @@ struct Worker {
     oracle: Option<Oracle>,
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn microseconds(time: Duration) -> f64 {
+pub(super) fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
@@ -154,6 +167,18 @@ impl Worker {
             }
             return figures;
         }
+        if let Request::Sustain {
+            arrival,
+            batch_rows,
+            milliseconds,
+        } = *request
+        {
+            let time = Duration::from_millis(milliseconds);
+            let (mut figures, rows) = sustained::append_and_read(self.store(), arrival, batch_rows, time);
+            let bytes = self.bytes_at_rest() as f64 / rows as f64;
+            figures.push(Figure::new("on the disk for a row", "bytes", bytes));
+            return figures;
+        }
         if self.oracle.is_none() {
             self.oracle = self.loaded.as_ref().map(Oracle::new);
         }
@@ -168,7 +193,18 @@ impl Worker {
             Request::NewestBeside { rows, batches } => self.newest_beside(rows, batches),
             Request::Count { seed } => self.count(seed),
             Request::DeleteOlderHalf => self.delete_older_half(),
-            Request::Open { .. } | Request::Load { .. } => unreachable!("done above"),
+            Request::DeleteFew { ranges } => {
+                let deleted = deletions::deleted(self.oracle(), ranges);
+                let figures = deletions::delete_and_read(self.store(), self.oracle(), &deleted);
+                self.oracle.as_mut().expect("rows were loaded").delete(&deleted);
+                self.oracle().check(self.store(), &self.name);
+                figures
+            }
+            Request::Filter => filter::read(self.store(), self.oracle(), &self.name),
+            Request::Reopen => self.reopen(),
+            Request::Open { .. } | Request::Load { .. } | Request::Sustain { .. } => {
+                unreachable!("done above")
+            }
         }
     }
 
@@ -184,6 +220,18 @@ impl Worker {
         let entrant = by_name(&self.name).expect("it was opened by this name");
         self.store = Some((entrant.open)(&self.dir, &self.options));
         bytes
+    }
+
+    fn reopen(&mut self) -> Vec<Figure> {
+        let bytes = self.bytes_at_rest();
+        self.store = None;
+        let entrant = by_name(&self.name).expect("it was opened by this name");
+        let (opened, opening) = timed(|| (entrant.open)(&self.dir, &self.options));
+        self.store = Some(opened);
+        vec![
+            Figure::new("open again", "ms", milliseconds(opening)),
+            Figure::new("on the disk", "MiB", bytes as f64 / f64::from(1 << 20)),
+        ]
     }
 
     fn oracle(&self) -> &Oracle {
@@ -371,13 +419,13 @@ impl Worker {
         let before = self.bytes_at_rest() as f64;
         let oracle = self.oracle();
         let middle = oracle.time(oracle.len() / 2);
-        let ((), deleting) = timed(|| self.store().delete_before(middle));
+        let ((), deleting) = timed(|| self.store().delete(i64::MIN, middle));
         let ((), flushing) = timed(|| self.store().flush());
         let flushed = self.bytes_at_rest() as f64;
         let ((), reclaiming) = timed(|| self.store().reclaim());
         let reclaimed = self.bytes_at_rest() as f64;
         let oracle = self.oracle.as_mut().expect("rows were loaded");
-        oracle.delete_before(middle);
+        oracle.delete(&[(i64::MIN, middle)]);
         self.oracle().check(self.store(), &self.name);
         vec![
             Figure::new("delete the older half", "ms", milliseconds(deleting)),
@@ -402,12 +450,12 @@ fn stalls(waits: &[(usize, Duration)]) -> Vec<Figure> {
 }
 
 /// Returns the quantile of sorted times, in thousandths.
-fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
+pub(super) fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
     sorted[((sorted.len() - 1) * per_mille).div_ceil(1000)]
 }
 
 /// Returns the rate in each tenth of the rows, and the ratio of the last to the first.
-fn tenths(waits: &[(usize, Duration)]) -> Vec<Figure> {
+pub(super) fn tenths(waits: &[(usize, Duration)]) -> Vec<Figure> {
     let all: usize = waits.iter().map(|(rows, _)| rows).sum();
     let mut parts = [(0, Duration::ZERO); 10];
     let mut done = 0;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use arrow_array::RecordBatch;
-use bedload::{Durability, Options, Store, Table, TableSchema, Value};
+use arrow_array::{Float64Array, RecordBatch};
+use bedload::{Durability, Operator, Options, Predicate, Store, Table, TableSchema, Value};
 
 use super::readings::{Reading, Readings, RowId, schema};
 use super::{TableOptions, TableStore};
@@ -85,8 +85,17 @@ impl TableStore for Ours {
         rows.and_then(bedload::Scan::count).expect("counts")
     }
 
-    fn delete_before(&self, time: i64) {
-        self.table.delete_range(..time).expect("deletes");
+    fn cold(&self, celsius: f64, show: &mut dyn FnMut(&RecordBatch)) {
+        let at_most = Predicate::compare(Operator::LtEq, &Float64Array::from(vec![celsius]));
+        let rows = self.table.range(..).expect("there");
+        let rows = rows.filter("celsius", at_most.expect("a number"));
+        for batch in rows.expect("a column of numbers") {
+            show(&batch.expect("reads"));
+        }
+    }
+
+    fn delete(&self, from: i64, to: i64) {
+        self.table.delete_range(from..to).expect("deletes");
     }
 
     fn reclaim(&self) {

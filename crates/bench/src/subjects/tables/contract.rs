@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use super::readings::{Readings, RowId};
+use super::readings::{Readings, RowId, cold_rows};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +42,18 @@ pub(crate) trait TableStore: Send + Sync {
     /// Returns the number of rows from one time to before another; `None` counts all.
     fn count(&self, times: Option<(i64, i64)>) -> u64;
 
-    /// Removes the rows before a time, in one commit.
-    fn delete_before(&self, time: i64);
+    /// Passes the rows of at most this temperature to `show`, in any order.
+    fn cold(&self, celsius: f64, show: &mut dyn FnMut(&RecordBatch)) {
+        self.range(i64::MIN, i64::MAX, &mut |batch| {
+            let rows = cold_rows(batch, celsius);
+            if rows.num_rows() > 0 {
+                show(&rows);
+            }
+        });
+    }
+
+    /// Removes the rows from one time to before another, in one commit.
+    fn delete(&self, from: i64, to: i64);
 
     /// Frees disk space as the store's documentation advises; does nothing in stores that cannot
     /// while open.

@@ -51,6 +51,11 @@ def answer(cursor, request, rows):
         case "count between":
             sql = f"SELECT count(*) FROM readings WHERE {BETWEEN}"
             return cursor.execute(sql, [request["from"], request["to"]]).fetchall()[0][0]
+        case "cold":
+            sql = "SELECT * FROM readings WHERE celsius <= ?"
+            return cursor.sql(sql, params=[request["celsius"]]).to_arrow_table()
+        case "delete":
+            cursor.execute(f"DELETE FROM readings WHERE {BETWEEN}", [request["from"], request["to"]])
         case "delete before":
             cursor.execute(f'DELETE FROM readings WHERE "at" < {AT}', [request["time"]])
         case unknown:

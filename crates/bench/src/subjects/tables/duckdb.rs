@@ -40,6 +40,11 @@ fn python() -> PathBuf {
     std::env::var_os("BEDLOAD_BENCH_PYTHON").map_or_else(|| of_repository.into(), PathBuf::from)
 }
 
+/// Returns a Python with DuckDB, if there is one.
+pub(crate) fn duckdb_python() -> Option<PathBuf> {
+    is_there().then(python)
+}
+
 /// Returns whether a Python with DuckDB exists; reports it if not.
 pub(super) fn is_there() -> bool {
     static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
@@ -184,8 +189,19 @@ impl TableStore for DuckDb {
         self.ask(request, None).0.number.expect("a count is a number")
     }
 
-    fn delete_before(&self, time: i64) {
-        self.ask(json!({"do": "delete before", "time": time}), None);
+    fn cold(&self, celsius: f64, show: &mut dyn FnMut(&RecordBatch)) {
+        let request = json!({"do": "cold", "celsius": celsius});
+        self.ask(request, None).1.iter().for_each(show);
+    }
+
+    fn delete(&self, from: i64, to: i64) {
+        // The least time that DuckDB has is greater than that of 64 bits.
+        let request = if from == i64::MIN {
+            json!({"do": "delete before", "time": to})
+        } else {
+            json!({"do": "delete", "from": from, "to": to})
+        };
+        self.ask(request, None);
     }
 
     fn reclaim(&self) {

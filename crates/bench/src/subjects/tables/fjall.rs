@@ -5,13 +5,12 @@
 //! filters, and LZ4 except for the two youngest levels. It has no range deletion: rows are removed
 //! one by one.
 
-use std::ops::Bound;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::keys::{KEY_BYTES, key_from, key_of, time_of};
+use super::keys::{key_from, key_of, time_of};
 use super::readings::{Readings, RowId, Shown, decode};
 use super::{TableOptions, TableStore};
 
@@ -86,11 +85,9 @@ impl TableStore for Fjall {
         })
     }
 
-    fn delete_before(&self, time: i64) {
-        let to: [u8; KEY_BYTES] = key_from(time);
+    fn delete(&self, from: i64, to: i64) {
         let mut batch = self.database.batch().durability(Some(self.mode));
-        let range = (Bound::Unbounded, Bound::Excluded(to));
-        for entry in self.rows.range::<[u8; KEY_BYTES], _>(range) {
+        for entry in self.rows.range(key_from(from)..key_from(to)) {
             batch.remove(&self.rows, entry.key().expect("reads"));
         }
         batch.commit().expect("commits");

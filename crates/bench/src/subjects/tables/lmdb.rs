@@ -119,10 +119,10 @@ impl TableStore for Lmdb {
         })
     }
 
-    fn delete_before(&self, time: i64) {
-        let to = key_from(time);
+    fn delete(&self, from: i64, to: i64) {
+        let (from, to) = (key_from(from), key_from(to));
         let mut writing = self.env.write_txn().expect("begins");
-        let bounds = (Bound::Unbounded, Bound::Excluded(&to[..]));
+        let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         self.rows.delete_range(&mut writing, &bounds).expect("deletes");
         writing.commit().expect("commits");
     }

@@ -22,4 +22,5 @@ pub(crate) use catalogue::{
     TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant, by_name, stores, stores_and_files,
 };
 pub(crate) use contract::{TableOptions, TableStore, timed};
-pub(crate) use readings::{Checksum, Readings, RowId, row_checksum};
+pub(crate) use duckdb::duckdb_python;
+pub(crate) use readings::{Checksum, Readings, RowId, row_celsius, row_checksum};

@@ -207,9 +207,10 @@ impl TableStore for Parquet {
     }
 
     /// Rewrites the file without these rows.
-    fn delete_before(&self, time: i64) {
+    fn delete(&self, from: i64, to: i64) {
         let mut batches = Vec::new();
-        self.range(time, i64::MAX, &mut |batch| batches.push(batch.clone()));
+        self.range(i64::MIN, from, &mut |batch| batches.push(batch.clone()));
+        self.range(to, i64::MAX, &mut |batch| batches.push(batch.clone()));
         self.write(&batches);
     }
 

@@ -3,13 +3,18 @@
 //! A row is computed from its time and its number in order of arrival, so checksums of any rows can
 //! be computed without storing them.
 
+use std::fmt;
+use std::io;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 
 /// A day in ticks of the time column, which are microseconds.
 const DAY: i64 = 86_400_000_000;
@@ -52,6 +57,18 @@ impl Checksum {
         }
         self.rows += batch.num_rows() as u64;
     }
+}
+
+/// Returns the rows of a batch that have at most this temperature.
+pub(super) fn cold_rows(batch: &RecordBatch, celsius: f64) -> RecordBatch {
+    let [temperatures, ..] = ReadingColumns::of(batch).numbers;
+    let is_cold = BooleanArray::from_iter(temperatures.iter().map(|&number| Some(number <= celsius)));
+    filter_record_batch(batch, &is_cold).expect("a mask of the rows")
+}
+
+/// Returns the temperature of an id's row.
+pub(crate) fn row_celsius(id: RowId) -> f64 {
+    Reading::of(id).numbers[0]
 }
 
 /// A row.
@@ -174,8 +191,21 @@ impl Readings {
         }
     }
 
+    /// Writes the rows as lines of CSV, with times as `show` formats them.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be written.
+    pub(crate) fn write_csv<T: fmt::Display>(&self, file: &mut impl io::Write, show: impl Fn(i64) -> T) {
+        for (_, reading) in self.readings() {
+            let [celsius, pressure, humidity] = reading.numbers;
+            let (time, sensor, state) = (show(reading.time), reading.sensor, reading.state);
+            writeln!(file, "{time},{sensor},{celsius},{pressure},{humidity},{state}").expect("writes");
+        }
+    }
+
     /// Returns the rows as a batch.
-    pub(super) fn batch(&self) -> &RecordBatch {
+    pub(crate) fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 

@@ -110,9 +110,10 @@ impl TableStore for Redb {
         })
     }
 
-    fn delete_before(&self, time: i64) {
+    fn delete(&self, from: i64, to: i64) {
         self.write(self.durability, |table| {
-            table.retain_in(..(time, 0), |_, _| false).expect("deletes");
+            let rows = (from, 0)..(to, 0);
+            table.retain_in(rows, |_, _| false).expect("deletes");
         });
     }
 

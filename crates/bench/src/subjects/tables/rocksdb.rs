@@ -65,9 +65,9 @@ impl TableStore for Rocks {
         rows
     }
 
-    fn delete_before(&self, time: i64) {
+    fn delete(&self, from: i64, to: i64) {
         let mut batch = Batch::new();
-        batch.delete_range(&key_from(i64::MIN), &key_from(time));
+        batch.delete_range(&key_from(from), &key_from(to));
         self.0.write(&batch);
     }
 

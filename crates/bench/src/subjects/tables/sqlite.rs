@@ -161,10 +161,23 @@ impl TableStore for Sqlite {
         })
     }
 
-    fn delete_before(&self, time: i64) {
+    fn cold(&self, celsius: f64, show: &mut dyn FnMut(&RecordBatch)) {
+        let sql = format!("SELECT {COLUMNS} FROM readings WHERE celsius <= ?1");
+        self.with(|connection| {
+            let mut select = connection.prepare_cached(&sql).expect("prepares");
+            let mut rows = select.query([celsius]).expect("reads");
+            let mut shown = Shown::new(show);
+            while let Some(row) = rows.next().expect("reads") {
+                with_reading(row, |reading| shown.push(reading)).expect("reads");
+            }
+            shown.finish();
+        });
+    }
+
+    fn delete(&self, from: i64, to: i64) {
         self.with(|connection| {
             connection
-                .execute("DELETE FROM readings WHERE at < ?1", [time])
+                .execute("DELETE FROM readings WHERE at >= ?1 AND at < ?2", [from, to])
                 .expect("deletes");
         });
     }

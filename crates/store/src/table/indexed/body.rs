@@ -18,6 +18,10 @@ const IS_SMALL: bool = cfg!(any(test, fuzzing));
 /// The most rows of a run of a leaf.
 pub(super) const LEAF_ENTRIES: usize = if IS_SMALL { 256 } else { 1 << 18 };
 
+/// The most rows of a run of late rows: what a flush has of them, most often. It goes to the root,
+/// and readers meet each run there.
+pub(super) const LATE_ENTRIES: usize = 4 * LEAF_ENTRIES;
+
 /// The most bytes of a row.
 const ROW_BYTES_MAX: usize = 1 << 20;
 
@@ -27,14 +31,15 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     if IS_SMALL { kind.leaf_rows(64) } else { kind }
 }
 
-/// How a tree batches and merges. A push takes up to three times the rows of a leaf, so this bounds
-/// how long a flush works at a time; the rest follows the law of parameters.
+/// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that each
+/// is written less than twice there. It takes up to three times the rows of a leaf, so this bounds
+/// how long a flush works at a time.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()
         .leaf_entries(leaf)
-        .pending_entries(8 * leaf)
-        .shares_of_few(3)
+        .pending_entries(16 * leaf)
+        .shares_of_few(2)
         .stage_entries(leaf / 2)
 }
 

@@ -1,0 +1,7 @@
+//! The command `bedload`, built beside the benchmarks that measure it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bedload_cli::main()
+}
