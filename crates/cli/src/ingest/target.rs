@@ -12,7 +12,7 @@ use bedload_times::unit_name;
 
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result};
-use crate::input::Wanted;
+use crate::input::{Wanted, listed};
 use crate::layout;
 use crate::schema::{same_type, type_name};
 use crate::store::{self, time_name, time_type};
@@ -24,6 +24,19 @@ pub(super) struct Found {
     store: Option<Store>,
     /// The table, unless there is none yet.
     table: Option<Table>,
+}
+
+/// The error of a new table of which nobody has said which column is its time.
+fn needs_time(schema: &Schema) -> Failure {
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    Failure::usage(format!(
+        "a new table needs --time, the column that holds each row's time; there are {}",
+        listed(&names)
+    ))
 }
 
 /// The table that rows are appended to.
@@ -76,11 +89,6 @@ impl Found {
     /// Makes the request fit the table, if there is one, or complains about it.
     pub(super) fn check(&self, wanted: &mut Wanted, args: &IngestArgs) -> Result<()> {
         let Some(table) = &self.table else {
-            if wanted.time.is_none() {
-                return Err(Failure::usage(
-                    "a new table needs --time, the column that holds each row's time",
-                ));
-            }
             return Ok(());
         };
         layout::check(&args.layout, table)?;
@@ -118,6 +126,9 @@ impl Found {
 
     /// Creates what is not there yet: the store, the table with the columns of `schema`.
     pub(super) fn create(self, schema: &SchemaRef, time: Option<&str>, args: &IngestArgs) -> Result<Target> {
+        if self.table.is_none() && time.is_none() {
+            return Err(needs_time(schema));
+        }
         let Self { path, store, table } = self;
         let table_name = &args.table;
         let snap = layout::snap(&args.layout);
@@ -146,7 +157,7 @@ impl Found {
             None => {
                 let before = created_store.unwrap_or(Before::Store);
                 let created = time
-                    .ok_or_else(|| Failure::usage("a new table needs --time"))
+                    .ok_or_else(|| needs_time(schema))
                     .and_then(|time| Ok(TableSchema::new(Arc::clone(schema), time)?))
                     .and_then(|schema| match &args.key {
                         Some(key) => Ok(schema.with_key(key)?),

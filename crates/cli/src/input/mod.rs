@@ -9,6 +9,7 @@ mod gzip;
 mod rejects;
 mod text;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -146,7 +147,7 @@ enum Offered {
 }
 
 /// Names for a message: all of them, or the first few of many.
-fn listed(names: &[String]) -> String {
+pub(crate) fn listed<N: Borrow<str>>(names: &[N]) -> String {
     const LISTED: usize = 50;
     match names.len().checked_sub(LISTED) {
         Some(more @ 1..) => format!("{} and {more} more", names[..LISTED].join(", ")),

@@ -47,7 +47,7 @@ fn wrong_usage() {
     );
     assert_eq!(
         place.run("ingest s new good.csv").fails(2),
-        "a new table needs --time, the column that holds each row's time"
+        "a new table needs --time, the column that holds each row's time; there are t, v"
     );
     assert!(
         place
