@@ -1,5 +1,7 @@
 //! Converts one column of a leaf between an Arrow array and a chunk.
 
+mod summary;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,8 +22,10 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
+pub(crate) use self::summary::Summary;
+use self::summary::{summary_of, summary_of_ints, summary_of_strings};
 use crate::bitmap::{self, Bitmap};
-use crate::bounds::{Bound, Bounds, is_narrow};
+use crate::bounds::{Bound, is_narrow};
 use crate::error::{Error, Result, damaged};
 use crate::floats::{self, Floats, Real};
 use crate::ints::{self, Access, Ints};
@@ -186,13 +190,6 @@ pub(crate) fn content_bytes(array: &dyn Array) -> usize {
     }
 }
 
-/// Content of the directory's entry for a column.
-#[derive(Debug, Default)]
-pub(crate) struct Summary {
-    pub(crate) bounds: Option<Bounds>,
-    pub(crate) sorted: bool,
-}
-
 /// Appends the chunk of a column of a supported type and returns its summary.
 pub(crate) fn encode(array: &dyn Array, out: &mut Vec<u8>) -> Summary {
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
@@ -317,83 +314,6 @@ fn slices<T: ByteArrayType>(array: &arrow_array::GenericByteArray<T>) -> Vec<&[u
 
 fn views<T: ByteViewType + ?Sized>(array: &arrow_array::GenericByteViewArray<T>) -> Vec<&[u8]> {
     (0..array.len()).map(|row| array.value(row).as_ref()).collect()
-}
-
-/// Nulls repeat other values, so bounds may ignore them.
-fn summary_of_ints(ordered: &[i64], nulls: Option<&NullBuffer>) -> Summary {
-    summary_of(ordered.iter().copied(), nulls)
-}
-
-fn summary_of(ordered: impl Iterator<Item = i64>, nulls: Option<&NullBuffer>) -> Summary {
-    let (mut min, mut max, mut sorted, mut last) = (i64::MAX, i64::MIN, true, i64::MIN);
-    for value in ordered {
-        min = min.min(value);
-        max = max.max(value);
-        sorted &= last <= value;
-        last = value;
-    }
-    let bounds = Bounds {
-        min: Bound::Int(min),
-        max: Some(Bound::Int(max)),
-        exact: true,
-    };
-    Summary {
-        bounds: (min <= max).then_some(bounds),
-        sorted: sorted && nulls.is_none(),
-    }
-}
-
-/// The first four bytes of a string, zeros after its end: of two strings with different prefixes,
-/// the one with the lesser prefix is less.
-fn prefix(string: &[u8]) -> u32 {
-    let bytes = match *string {
-        [] => [0; 4],
-        [a] => [a, 0, 0, 0],
-        [a, b] => [a, b, 0, 0],
-        [a, b, c] => [a, b, c, 0],
-        [a, b, c, d, ..] => [a, b, c, d],
-    };
-    u32::from_be_bytes(bytes)
-}
-
-fn summary_of_strings(strings: &[&[u8]], nulls: Option<&NullBuffer>) -> Summary {
-    let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
-    let mut all = strings
-        .iter()
-        .enumerate()
-        .filter(|(row, _)| valid(*row))
-        .map(|(_, string)| *string);
-    let Some(first) = all.next() else {
-        return Summary::default();
-    };
-    let (mut min, mut max, mut last, mut sorted) = (first, first, first, true);
-    let (mut min_prefix, mut max_prefix) = (prefix(first), prefix(first));
-    for string in all {
-        // Most strings lie between the bounds, and a comparison of their prefixes shows it.
-        let of_string = prefix(string);
-        let between = min_prefix < of_string && of_string < max_prefix;
-        if !between {
-            if string < min {
-                (min, min_prefix) = (string, of_string);
-            }
-            if string > max {
-                (max, max_prefix) = (string, of_string);
-            }
-        }
-        if sorted {
-            sorted = last <= string;
-            last = string;
-        }
-    }
-    let bounds = Bounds {
-        min: Bound::Bytes(min.to_vec()),
-        max: Some(Bound::Bytes(max.to_vec())),
-        exact: true,
-    };
-    Summary {
-        bounds: Some(bounds),
-        sorted: sorted && nulls.is_none(),
-    }
 }
 
 /// Returns each non-null value of `array` as a bound.

@@ -1,5 +1,7 @@
-//! The files of sparse tables: names, handles, reading blocks. Format: docs/format.md, "Sparse
-//! tables".
+//! The files of sparse tables: names, handles, places. Format: docs/format.md, "Sparse tables".
+
+mod blocks;
+mod directory;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::block::{BlockBytes, Header, Owner};
+use super::block::{Header, Owner};
 use super::block_file::BlockFile;
 use super::places::{Allocated, Place, Places};
 use super::table::SparseEntry;
@@ -17,7 +19,7 @@ use super::unwritten::Unwritten;
 use super::write_helper::{Helper, WRITE_BYTES};
 use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
-use crate::pages::{Cache, CacheKey, Page};
+use crate::pages::{Cache, CacheKey};
 use crate::rows::BlockRef;
 use crate::rows::TableEntry;
 
@@ -484,161 +486,6 @@ impl BlockFiles {
         self.unwritten.forget(table);
     }
 
-    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has.
-    /// Nobody may read or write yet.
-    pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
-        for (table, dir) in self.list_tables()? {
-            for (file, path) in self.list_files(&dir)? {
-                if !is_live(table, file) {
-                    self.disk
-                        .remove(&path)
-                        .map_err(|source| Error::io(&path, "remove", source))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes all files, and the directories that are empty then.
-    pub(crate) fn remove_all(&self) -> Result<()> {
-        self.remove_unknown(|_, _| false)?;
-        let tables = self.list_tables()?.into_iter().map(|(_, dir)| dir);
-        for dir in tables.chain([self.dir.clone()]) {
-            match self.disk.remove_dir(&dir) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io(&dir, "remove", source));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The directories of tables that there are.
-    pub(super) fn list_tables(&self) -> Result<Vec<(u32, PathBuf)>> {
-        let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
-        let entries = self.list(&self.dir)?.into_iter();
-        Ok(entries.filter_map(|path| Some((number(&path)?, path))).collect())
-    }
-
-    /// The files in the directory of a table, in the order of their blocks.
-    pub(super) fn list_files(&self, dir: &Path) -> Result<Vec<(i64, PathBuf)>> {
-        let number = |path: &Path| {
-            let name = path.file_stem()?.to_str()?;
-            let is_ours = path.extension()? == EXTENSION && name.len() == 16;
-            let number = is_ours.then(|| u64::from_str_radix(name, 16).ok())??;
-            Some((number ^ (1 << 63)).cast_signed())
-        };
-        let entries = self.list(dir)?.into_iter();
-        let mut files: Vec<_> = entries.filter_map(|path| Some((number(&path)?, path))).collect();
-        files.sort_unstable();
-        Ok(files)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        match self.disk.list(dir) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            listed => listed.map_err(|source| Error::io(dir, "read", source)),
-        }
-    }
-
-    /// The block that the map names, from the cache or from the disk.
-    pub(super) fn load(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<BlockBytes> {
-        if let Some(bytes) = self.cached(owner, block, named) {
-            return Ok(bytes);
-        }
-        let key = CacheKey::Block(owner.table, block, named.layer);
-        let page = Arc::new(self.read(owner, block, named)?);
-        Ok(BlockBytes::of_page(self.cache.insert(key, page)))
-    }
-
-    /// Keeps a block that is being written in the cache.
-    pub(super) fn remember_block(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &[u8]) {
-        let mut page = self.cache.page(bytes.len());
-        page.bytes_mut().copy_from_slice(bytes);
-        let page = Arc::new(page);
-        self.cache
-            .insert(CacheKey::Block(owner.table, block, layer), page);
-    }
-
-    /// Keeps a block that was read and checked in the cache, if there is room.
-    pub(super) fn offer(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) {
-        self.cache
-            .offer(CacheKey::Block(owner.table, block, named.layer), bytes);
-    }
-
-    /// The block if it is in memory.
-    pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
-        let cached = self.cache.get(CacheKey::Block(owner.table, block, named.layer));
-        cached
-            .or_else(|| self.unwritten.get(owner, block, named))
-            .map(BlockBytes::of_page)
-    }
-
-    /// As [`cached`](Self::cached), for blocks that are named together; gives each in its turn.
-    pub(super) fn cached_each<'b>(
-        &self,
-        owner: Owner<'_>,
-        mut blocks: impl Iterator<Item = (i64, &'b BlockRef)> + Clone,
-        mut give: impl FnMut(Option<BlockBytes>),
-    ) {
-        let key = |(block, named): (i64, &BlockRef)| CacheKey::Block(owner.table, block, named.layer);
-        self.cache.get_each(blocks.clone().map(key), |page| {
-            let (block, named) = blocks.next().expect("one for each key");
-            give(
-                page.or_else(|| self.unwritten.get(owner, block, named))
-                    .map(BlockBytes::of_page),
-            );
-        });
-    }
-
-    /// The block that the map names, from the disk if it is written, checked.
-    pub(super) fn read(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<Page> {
-        if !owner.shape.admits(named) {
-            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
-            let reason = "its block map names a block that the table cannot have";
-            return Err(Error::corrupt(&path, format!("block {block}"), reason));
-        }
-        if let Some(page) = self.unwritten.get(owner, block, named) {
-            return Ok(Page::of_bytes(page.bytes().into()));
-        }
-        let mut page = self.cache.page(usize::from(named.units) * owner.shape.unit_bytes);
-        self.read_at(owner, block, named.layer, page.bytes_mut())?;
-        self.check(owner, block, named, page.bytes())?;
-        Ok(page)
-    }
-
-    /// Fills `bytes` from the place of a block on.
-    pub(super) fn read_at(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &mut [u8]) -> Result<()> {
-        let (file, _) = owner.shape.file_of(block);
-        let opened = self.open(owner.table, file)?;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        let offset = owner.shape.offset(block, layer);
-        opened.file.read_at(offset, bytes).map_err(|source| {
-            if source.kind() == io::ErrorKind::UnexpectedEof {
-                let place = format!("block {block} at offset {offset}");
-                Error::corrupt(&opened.path, place, "the file ends before it")
-            } else {
-                Error::io(&opened.path, "read", source)
-            }
-        })
-    }
-
-    /// Checks that `bytes` are the block that the map names.
-    pub(super) fn check(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) -> Result<()> {
-        owner.check_named(bytes, block, named).map_err(|reason| {
-            let offset = owner.shape.offset(block, named.layer);
-            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
-            Error::corrupt(&path, format!("block {block} at offset {offset}"), reason)
-        })
-    }
-
-    /// The numbers of the files of a table that are there.
-    pub(super) fn files_of(&self, table: u32) -> Result<Vec<i64>> {
-        let files = self.list_files(&self.table_dir(table))?;
-        Ok(files.into_iter().map(|(file, _)| file).collect())
-    }
-
     /// The length of the file of a block, if it can be opened.
     pub(super) fn file_len(&self, owner: Owner<'_>, block: i64) -> Option<u64> {
         let file = self.open(owner.table, owner.shape.file_of(block).0).ok()?;
@@ -686,19 +533,6 @@ impl BlockFiles {
     /// Counts a block that is written.
     pub(super) fn count_write(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Bytes that the files of a table take on the disk, and how long they are.
-    pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
-        let mut bytes = 0;
-        for (file, path) in self.list_files(&self.table_dir(table))? {
-            let opened = self.open(table, file)?;
-            bytes += opened
-                .file
-                .disk_bytes()
-                .map_err(|source| Error::io(&path, "read", source))?;
-        }
-        Ok(bytes)
     }
 }
 

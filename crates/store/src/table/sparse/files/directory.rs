@@ -1,0 +1,86 @@
+//! The directories of sparse tables: which files there are, how long, and which go.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{BlockFiles, EXTENSION};
+use crate::error::{Error, Result};
+
+impl BlockFiles {
+    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has.
+    /// Nobody may read or write yet.
+    pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
+        for (table, dir) in self.list_tables()? {
+            for (file, path) in self.list_files(&dir)? {
+                if !is_live(table, file) {
+                    self.disk
+                        .remove(&path)
+                        .map_err(|source| Error::io(&path, "remove", source))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all files, and the directories that are empty then.
+    pub(crate) fn remove_all(&self) -> Result<()> {
+        self.remove_unknown(|_, _| false)?;
+        let tables = self.list_tables()?.into_iter().map(|(_, dir)| dir);
+        for dir in tables.chain([self.dir.clone()]) {
+            match self.disk.remove_dir(&dir) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io(&dir, "remove", source));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of tables that there are.
+    pub(in super::super) fn list_tables(&self) -> Result<Vec<(u32, PathBuf)>> {
+        let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
+        let entries = self.list(&self.dir)?.into_iter();
+        Ok(entries.filter_map(|path| Some((number(&path)?, path))).collect())
+    }
+
+    /// The files in the directory of a table, in the order of their blocks.
+    pub(in super::super) fn list_files(&self, dir: &Path) -> Result<Vec<(i64, PathBuf)>> {
+        let number = |path: &Path| {
+            let name = path.file_stem()?.to_str()?;
+            let is_ours = path.extension()? == EXTENSION && name.len() == 16;
+            let number = is_ours.then(|| u64::from_str_radix(name, 16).ok())??;
+            Some((number ^ (1 << 63)).cast_signed())
+        };
+        let entries = self.list(dir)?.into_iter();
+        let mut files: Vec<_> = entries.filter_map(|path| Some((number(&path)?, path))).collect();
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        match self.disk.list(dir) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(|source| Error::io(dir, "read", source)),
+        }
+    }
+
+    /// The numbers of the files of a table that are there.
+    pub(in super::super) fn files_of(&self, table: u32) -> Result<Vec<i64>> {
+        let files = self.list_files(&self.table_dir(table))?;
+        Ok(files.into_iter().map(|(file, _)| file).collect())
+    }
+
+    /// Bytes that the files of a table take on the disk, and how long they are.
+    pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
+        let mut bytes = 0;
+        for (file, path) in self.list_files(&self.table_dir(table))? {
+            let opened = self.open(table, file)?;
+            bytes += opened
+                .file
+                .disk_bytes()
+                .map_err(|source| Error::io(&path, "read", source))?;
+        }
+        Ok(bytes)
+    }
+}
