@@ -127,8 +127,8 @@ pub const STORED_RUNS: &[StoredRun] = &[
 ];
 
 /// Runs `program`, which is `bedload-bench`, for each stored run with one of these names, or for
-/// all that are not large if there are none. Each run is a process of its own in `root`, and replaces its file
-/// in `results`, a directory below it.
+/// all that are not large if there are none. Each run is a process of its own in `root`, and
+/// replaces its file in `results`, a directory below it.
 ///
 /// # Errors
 ///

@@ -31,9 +31,9 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     if IS_SMALL { kind.leaf_rows(64) } else { kind }
 }
 
-/// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that each
-/// is written less than twice there. It takes up to three times the rows of a leaf, so this bounds
-/// how long a flush works at a time.
+/// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that
+/// each is written less than twice there. It takes up to three times the rows of a leaf, so this
+/// bounds how long a flush works at a time.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()
