@@ -2,6 +2,8 @@
 
 mod csv;
 mod destination;
+#[cfg(feature = "formats")]
+mod parquet;
 pub(crate) mod stdout;
 mod table;
 
@@ -15,19 +17,13 @@ use arrow_json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as J
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 use clap::ValueEnum;
-#[cfg(feature = "formats")]
-use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 
 use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
+#[cfg(feature = "formats")]
+use self::parquet::ParquetWriter;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
-#[cfg(feature = "formats")]
-use crate::seconds;
-
-/// Rows that a Parquet file is cut into; a writer holds the encoded columns of so many.
-#[cfg(feature = "formats")]
-const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// A format of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,7 +76,7 @@ enum Sink {
     Csv(Box<CsvWriter<Destination>>),
     Json(JsonWriter<Destination, LineDelimited>),
     #[cfg(feature = "formats")]
-    Parquet(Box<ArrowWriter<Destination>>, SchemaRef),
+    Parquet(Box<ParquetWriter<Destination>>),
     #[cfg(feature = "formats")]
     Arrow(Box<FileWriter<Destination>>),
     #[cfg(feature = "formats")]
@@ -116,14 +112,10 @@ impl Answer {
             ),
             #[cfg(feature = "formats")]
             Format::Parquet => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::SNAPPY)
-                    .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-                    .build();
-                let written = seconds::written_schema(schema);
-                let writer = ArrowWriter::try_new(destination, SchemaRef::clone(&written), Some(properties))
-                    .map_err(|error| Failure::input(format!("{name}: {error}")))?;
-                Sink::Parquet(Box::new(writer), written)
+                let begun = ParquetWriter::begin(destination, schema);
+                Sink::Parquet(Box::new(
+                    begun.map_err(|error| Failure::input(format!("{name}: {error}")))?,
+                ))
             }
             #[cfg(feature = "formats")]
             Format::Arrow => {
@@ -161,8 +153,7 @@ impl Answer {
             Sink::Csv(writer) => writer.write(batch),
             Sink::Json(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
-            Sink::Parquet(writer, schema) => seconds::written_batch(batch, schema)
-                .and_then(|batch| writer.write(&batch).map_err(ArrowError::from)),
+            Sink::Parquet(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
             Sink::Arrow(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
@@ -179,7 +170,7 @@ impl Answer {
             Sink::Csv(_) => Ok(()),
             Sink::Json(writer) => writer.get_mut().flush().map_err(ArrowError::from),
             #[cfg(feature = "formats")]
-            Sink::Parquet(..) | Sink::Arrow(_) | Sink::ArrowStream(_) => Ok(()),
+            Sink::Parquet(_) | Sink::Arrow(_) | Sink::ArrowStream(_) => Ok(()),
         };
         flushed.map_err(|error| failure(&self.name, &self.last_error, &error))
     }
@@ -200,7 +191,7 @@ impl Answer {
             Sink::Csv(writer) => writer.finish(),
             Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
             #[cfg(feature = "formats")]
-            Sink::Parquet(writer, _) => writer.into_inner().map_err(ArrowError::from),
+            Sink::Parquet(writer) => writer.finish(),
             // Both end the file before they give back what they write to.
             #[cfg(feature = "formats")]
             Sink::Arrow(writer) => writer.into_inner(),
