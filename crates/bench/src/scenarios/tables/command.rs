@@ -176,6 +176,7 @@ import sys, time, duckdb
 path, sql = sys.argv[1:]
 begun = time.perf_counter()
 database = duckdb.connect(path)
+database.execute('SET enable_progress_bar = false')
 database.execute(sql)
 database.close()
 print(time.perf_counter() - begun)
@@ -189,7 +190,7 @@ fn duckdb(_: &Plan, files: &Files<'_>) -> Vec<Figure> {
         let output = command.output().expect("Python starts");
         let [said, wrong] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         let seconds = said.trim().parse();
-        Duration::from_secs_f64(seconds.unwrap_or_else(|_| panic!("DuckDB failed at {sql}: {wrong}")))
+        Duration::from_secs_f64(seconds.unwrap_or_else(|_| panic!("DuckDB failed at {sql}: {said}{wrong}")))
     };
     let (csv, parquet) = (files.csv.display(), files.parquet.display());
     let importing = perform(format!(
