@@ -67,7 +67,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
         "table-deletions --entries 2000000 --rounds 1 --only bedload,same-again",
     ),
     run("table-filter", "table-filter --entries 2000000 --rounds 1"),
-    run("table-command", "table-command --entries 10000000 --rounds 1"),
+    run("table-command", "table-command --entries 10000000 --rounds 3"),
     run("sparse-throughput", "sparse-throughput --rounds 1"),
     run("sparse-latency", "sparse-latency --rounds 1"),
     run("sparse-density", "sparse-density --entries 100000 --rounds 1"),
