@@ -1,4 +1,4 @@
-//! What the directory of a leaf says of a column: its bounds, and whether it is sorted.
+//! A column's entry in the directory of a leaf: its bounds, and whether it is sorted.
 
 use arrow_buffer::NullBuffer;
 

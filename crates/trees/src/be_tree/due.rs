@@ -124,7 +124,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     }
 
     /// How much is pending in the root, in hundredths of what is due to be pushed down: for callers
-    /// that do some of the maintenance at a time, and more of it the further it is behind.
+    /// that do some of the maintenance at a time, and more of it the further it is behind. Reads
+    /// the root.
     ///
     /// # Errors
     ///

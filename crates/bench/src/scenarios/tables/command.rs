@@ -169,8 +169,8 @@ fn bedload(plan: &Plan, files: &Files<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Its own time of a statement, without that of starting Python, and with that of closing the
-/// database, which writes it out.
+/// Prints how long DuckDB takes for a statement and for closing the database, which writes it out;
+/// the start of Python does not count.
 const SCRIPT: &str = "
 import sys, time, duckdb
 path, sql = sys.argv[1:]
