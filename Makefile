@@ -15,7 +15,7 @@ demo: ## Load a year of real departures, query it, check it, draw its disorder
 	$(CARGO) build --profile demo --locked -p bedload-cli --no-default-features
 	./target/demo/bedload demo
 
-test: ## Run all tests
+test: ## Run all tests, the long ones with every third of their cases (BEDLOAD_THOROUGH=1: with all)
 	$(CARGO) test --locked
 
 lint: ## Check format, lints and documentation
@@ -72,7 +72,7 @@ packages: ## Pack each crate for the registry, and build each from its package
 	$(CARGO) package --workspace --exclude bedload-bench --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
-	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
+	BEDLOAD_THOROUGH=1 BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
 		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
 		BEDLOAD_READER_COMMITS=10000 BEDLOAD_READER_KILLS=20 BEDLOAD_READER_DELAY_MS=1000 $(CARGO) test --workspace --release --locked
 

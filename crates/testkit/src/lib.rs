@@ -5,10 +5,13 @@
 //! - [`contract`]: the suite that every ordered index passes, sequential and concurrent, checked by
 //!   an oracle.
 //! - [`linearizability`]: records concurrent operations and decides whether an order explains them.
+//! - [`stride`]: every how-manieth case an everyday test run tries.
 
 pub mod contract;
+mod effort;
 pub mod linearizability;
 mod rng;
 pub mod workload;
 
+pub use effort::stride;
 pub use rng::Rng;

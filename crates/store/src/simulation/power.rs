@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bedload_testkit::Rng;
+use bedload_testkit::{Rng, stride};
 use parking_lot::Mutex;
 
 use super::say;
@@ -11,7 +11,7 @@ use crate::disk::sim::{Fault, FaultKind, Note, Replay, SimDisk, Trace};
 use crate::options::Durability;
 use crate::store::Store;
 
-/// Cuts tried in a test run, over all traces; `BEDLOAD_POWER_CUTS` asks for more.
+/// Cuts tried in a thorough test run, over all traces; `BEDLOAD_POWER_CUTS` asks for more.
 const CUTS: u64 = 3_000;
 /// Operations of each writer in a trace.
 const OPERATIONS: usize = 12;
@@ -20,7 +20,7 @@ pub(super) fn cuts() -> u64 {
     std::env::var("BEDLOAD_POWER_CUTS")
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(CUTS)
+        .unwrap_or(CUTS / stride() as u64)
 }
 
 /// Runs all writers, one operation at a time in a seeded order, with flushes and a snapshot in

@@ -8,19 +8,22 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use super::operation::{self, Operations};
 use super::oracle::{Answer, Oracle};
 use super::{Direction, Failure, Keys, Operation, OrderedIndex, Profile};
+use crate::stride;
 
 /// The length and seed of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// The same seed gives the same operations.
     pub seed: u64,
-    /// Operations in total, shared by all [profiles](Profile).
+    /// Operations in total, shared by all [profiles](Profile), in a thorough run; an everyday run
+    /// makes some of them ([`stride`]).
     pub operations: usize,
 }
 
 impl Plan {
-    /// Returns this plan, with seed and operations replaced by `BEDLOAD_TEST_SEED` and
-    /// `BEDLOAD_TEST_OPERATIONS` if set, to reproduce a failure or to run for longer.
+    /// Returns this plan with as many operations as the run is to make, or with seed and operations
+    /// as `BEDLOAD_TEST_SEED` and `BEDLOAD_TEST_OPERATIONS` ask for them, to reproduce a failure or
+    /// to run for longer.
     #[must_use]
     pub fn or_environment(self) -> Self {
         fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -28,7 +31,7 @@ impl Plan {
         }
         Self {
             seed: number("BEDLOAD_TEST_SEED").unwrap_or(self.seed),
-            operations: number("BEDLOAD_TEST_OPERATIONS").unwrap_or(self.operations),
+            operations: number("BEDLOAD_TEST_OPERATIONS").unwrap_or(self.operations.div_ceil(stride())),
         }
     }
 }

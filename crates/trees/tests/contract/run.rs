@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore, VacuumStore};
-use bedload_testkit::Rng;
+use bedload_testkit::{Rng, stride};
 use bedload_trees::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_trees::contract::CarelessOrder;
 use bedload_trees::run::{Merge, Run, RunBuilder, RunCursor, RunEntry, RunOptions, RunReader, merge};
@@ -287,7 +287,7 @@ fn exercise_all(seed: u64, sizes: &[u64], numbers: u64, max_entries: u16, payloa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(40 / stride() as u32))]
 
     #[test]
     fn runs_answer_like_a_map(
@@ -303,7 +303,7 @@ proptest! {
 #[test]
 fn full_pages_answer_like_a_map() {
     exercise_all(7, &[3000, 500, 4000], 5000, 4096, 1024);
-    exercise_all(8, &[20_000], 100_000, 4096, 8192);
+    exercise_all(8, &[20_000 / stride() as u64], 100_000, 4096, 8192);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The suite of the testkit over the B+-tree: every order, on every store, with nodes of four
-//! entries and with nodes as large as the page.
+//! The suite of the testkit over the B+-tree, with nodes of four entries and with nodes as large as
+//! the page.
 
 use bedload_pages::{HeapPages, MimicPages, PageStore};
 use bedload_testkit::contract::{
@@ -54,37 +54,31 @@ fn mimic() -> MimicPages {
 }
 
 macro_rules! suite {
-    ($($name:ident: $keys:ty;)*) => {$(
+    ($($name:ident: $keys:ty, $pages:ident;)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn one_thread_on_heap_pages() {
-                sequential::<$keys, _>(heap);
+            fn one_thread() {
+                sequential::<$keys, _>($pages);
             }
 
             #[test]
-            fn one_thread_on_mimic_pages() {
-                sequential::<$keys, _>(mimic);
-            }
-
-            #[test]
-            fn threads_on_heap_pages() {
-                concurrent::<$keys, _>(heap);
-            }
-
-            #[test]
-            fn threads_on_mimic_pages() {
-                concurrent::<$keys, _>(mimic);
+            fn threads() {
+                concurrent::<$keys, _>($pages);
             }
         }
     )*};
 }
 
+// Every order on pages that behave as those of a file do; orders of fixed and of varying length on
+// plain ones.
 suite! {
-    u64_keys: U64Keys;
-    i64_keys: I64Keys;
-    byte_keys: ByteKeys<17>;
-    careless_keys: CarelessKeys;
-    tie_keys: TieKeys;
+    u64_keys_on_heap_pages: U64Keys, heap;
+    byte_keys_on_heap_pages: ByteKeys<17>, heap;
+    u64_keys_on_mimic_pages: U64Keys, mimic;
+    i64_keys_on_mimic_pages: I64Keys, mimic;
+    byte_keys_on_mimic_pages: ByteKeys<17>, mimic;
+    careless_keys_on_mimic_pages: CarelessKeys, mimic;
+    tie_keys_on_mimic_pages: TieKeys, mimic;
 }

@@ -146,8 +146,8 @@ impl Findings {
     }
 }
 
-/// The numbers of the cases to run: `sample` of them in a test run, all that there is time for in a
-/// soak.
+/// The numbers of the cases to run: `sample` of them in a thorough test run, all that there is time
+/// for in a soak.
 pub(super) struct Cases {
     until: Option<Instant>,
     left: usize,
@@ -159,7 +159,7 @@ impl Cases {
         let seconds = seconds.and_then(|text| text.parse().ok());
         Self {
             until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
-            left: sample,
+            left: sample.div_ceil(bedload_testkit::stride()),
         }
     }
 }

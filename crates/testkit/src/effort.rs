@@ -1,0 +1,20 @@
+//! How much of its cases a test run tries.
+
+/// Every how-manieth case a test run tries: each one where `BEDLOAD_THOROUGH` is set, as it is in
+/// CI and in soak runs, and every third otherwise, so that a first `make test` takes minutes.
+///
+/// Suites that try every byte or every call take steps of this length; others divide their number
+/// of cases by it.
+///
+/// ```
+/// let tried = (0..90).step_by(bedload_testkit::stride()).count();
+/// assert!(tried == 30 || tried == 90);
+/// ```
+#[must_use]
+pub fn stride() -> usize {
+    if std::env::var_os("BEDLOAD_THOROUGH").is_some() {
+        1
+    } else {
+        3
+    }
+}
