@@ -1,7 +1,7 @@
 //! Dates and times in the forms of ISO 8601.
 
 use arrow_schema::TimeUnit;
-use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
+use chrono::{NaiveDate, NaiveDateTime};
 
 use crate::{nanos_per_tick, ticks_per_second};
 
@@ -72,15 +72,20 @@ impl WrittenTime {
     /// fraction of a tick. `None` if that is out of the range of the unit's 64 bits.
     #[must_use]
     pub fn ticks(&self, offset_seconds: i32, unit: TimeUnit) -> Option<(i64, bool)> {
-        let utc = self
-            .local
-            .checked_sub_signed(TimeDelta::seconds(i64::from(offset_seconds)))?
-            .and_utc();
+        let local = self.local.and_utc();
+        let seconds = local.timestamp() - i64::from(offset_seconds);
         let (per_second, nanos_per_tick) = (ticks_per_second(unit), nanos_per_tick(unit));
-        let nanos = i64::from(utc.timestamp_subsec_nanos());
-        // Summed in 128 bits, as near the lower end the seconds alone are out of range.
-        let ticks = i128::from(utc.timestamp()) * i128::from(per_second) + i128::from(nanos / nanos_per_tick);
-        Some((i64::try_from(ticks).ok()?, nanos % nanos_per_tick != 0))
+        let nanos = i64::from(local.timestamp_subsec_nanos());
+        let (ticks, is_rounded) = (nanos / nanos_per_tick, nanos % nanos_per_tick != 0);
+        let sum = seconds
+            .checked_mul(per_second)
+            .and_then(|seconds| seconds.checked_add(ticks));
+        let sum = sum.or_else(|| {
+            // Near the lower end the seconds alone are out of range.
+            let seconds = i128::from(seconds) * i128::from(per_second);
+            i64::try_from(seconds + i128::from(ticks)).ok()
+        });
+        Some((sum?, is_rounded))
     }
 
     /// Parses a year, `YYYY`, or a month, `YYYY-MM`, as its beginning.
@@ -127,18 +132,26 @@ impl Digits<'_> {
 
     /// Parses a fraction: its nanoseconds, and its digits without trailing zeros.
     fn fraction(&mut self) -> Option<(u32, usize)> {
+        const NANOS_PER_UNIT: [u32; 10] = [
+            1_000_000_000,
+            100_000_000,
+            10_000_000,
+            1_000_000,
+            100_000,
+            10_000,
+            1000,
+            100,
+            10,
+            1,
+        ];
         let len = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (mut nanos, mut digits) = (0, 0);
-        for place in 0..len.max(9) {
-            let digit = if place < len { self.number(1)? } else { 0 };
-            if digit != 0 {
-                digits = place + 1;
-            }
-            if place < 9 {
-                nanos = nanos * 10 + digit;
-            }
-        }
-        (len > 0 && digits <= 9).then_some((nanos, digits))
+        let (written, rest) = self.0.split_at(len);
+        self.0 = rest;
+        let zeros = written.iter().rev().take_while(|&&byte| byte == b'0').count();
+        let digits = &written[..len - zeros];
+        let nanos_per_unit = NANOS_PER_UNIT.get(digits.len()).filter(|_| len > 0)?;
+        let units = Digits(digits).number(digits.len())?;
+        Some((units * nanos_per_unit, digits.len()))
     }
 
     /// Parses the offset from UTC; the inner `None` if the text ends here.

@@ -31,9 +31,9 @@ const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
 /// The contents of a file, by format.
 pub(super) enum Content {
     /// CSV, decompressed if need be.
-    Csv(Box<dyn BufRead>),
+    Csv(Box<dyn BufRead + Send>),
     /// JSON, one object a line, decompressed if need be.
-    Json(Box<dyn BufRead>),
+    Json(Box<dyn BufRead + Send>),
     /// A Parquet file.
     #[cfg(feature = "formats")]
     Parquet(File),
@@ -80,7 +80,7 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
 }
 
 /// Input from a pipe, a terminal or a device.
-fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)> {
+fn piped(name: &str, source: impl AsFd + Send + 'static) -> Result<(Content, Progress)> {
     let progress = Progress::of_unknown();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));
     let leading = leading(name, &mut reader)?;
@@ -99,7 +99,7 @@ fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)>
 }
 
 /// A source that is read from front to back.
-fn sequential(name: &str, reader: impl BufRead + 'static, leading: &Leading) -> Result<Content> {
+fn sequential(name: &str, reader: impl BufRead + Send + 'static, leading: &Leading) -> Result<Content> {
     match leading {
         #[cfg(not(feature = "formats"))]
         Leading::Parquet | Leading::Arrow | Leading::ArrowStream => Err(Failure::input(format!(
@@ -151,8 +151,8 @@ fn leading(name: &str, reader: &mut impl BufRead) -> Result<Leading> {
 }
 
 /// The text, decompressed if need be.
-fn text(name: &str, mut reader: impl BufRead + 'static) -> Result<Content> {
-    let mut text: Box<dyn BufRead> = if leading(name, &mut reader)? == Leading::Gzip {
+fn text(name: &str, mut reader: impl BufRead + Send + 'static) -> Result<Content> {
+    let mut text: Box<dyn BufRead + Send> = if leading(name, &mut reader)? == Leading::Gzip {
         Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(reader)))
     } else {
         Box::new(reader)

@@ -23,7 +23,7 @@ use self::bytes::{Content, Progress};
 use self::columnar::ColumnarRows;
 pub(crate) use self::rejects::{OnError, Rejects};
 use self::rejects::{Place, Reason, Reject};
-use self::text::TextRows;
+use self::text::{RowsAhead, TextRows};
 use crate::exit::{Failure, Result};
 
 /// Columns that are read from a file, at most: rows of more fit in no page.
@@ -181,8 +181,8 @@ impl Input {
         let (content, progress) = bytes::open(path)?;
         let name = display_name(path);
         let rows: Box<dyn Rows> = match content {
-            Content::Csv(text) => Box::new(TextRows::open_csv(name, text, wanted.clone())?),
-            Content::Json(text) => Box::new(TextRows::open_json(name, text, wanted.clone())?),
+            Content::Csv(text) => Box::new(RowsAhead::of(TextRows::open_csv(name, text, wanted.clone())?)?),
+            Content::Json(text) => Box::new(RowsAhead::of(TextRows::open_json(name, text, wanted.clone())?)?),
             #[cfg(feature = "formats")]
             Content::Parquet(file) => Box::new(ColumnarRows::open_parquet(name, file, wanted, &progress)?),
             #[cfg(feature = "formats")]

@@ -1,5 +1,8 @@
 //! Loading files: what is read, what is left out, and what is said about it.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use crate::harness::{Place, near_sorted_csv};
 
 #[test]
@@ -126,6 +129,93 @@ fn the_batch_size_changes_nothing_about_what_is_left_out() {
     for rows in [1, 2, 7, 50, 199, 200] {
         assert_eq!(run(rows), expected, "{rows}");
     }
+}
+
+/// Rows that all have the same time, and so keep the order of the file: every 40th has a quote and
+/// two lines. Row `row` stands on line `2 + row + row.div_ceil(40)`.
+fn rows_in_order(rows: usize, bad: &[usize]) -> (String, Vec<String>) {
+    let (mut text, mut values) = ("t,n,name\n".to_owned(), Vec::new());
+    for row in 0..rows {
+        let number = if bad.contains(&row) {
+            "many".to_owned()
+        } else {
+            row.to_string()
+        };
+        let name = if row % 40 == 0 { "\"two\nlines\"" } else { "one" };
+        text += &format!("2013-01-01,{number},{name}\n");
+        values.push(number);
+    }
+    (text, values)
+}
+
+#[test]
+fn batches_and_rows_left_out_keep_the_order_of_the_file() {
+    let place = Place::new();
+    let bad = [7, 8, 99, 100, 640, 641, 1999];
+    let (text, values) = rows_in_order(2000, &bad);
+    place.write("a.csv", &text);
+    place.write_gzip("a.csv.gz", &text);
+    let arguments = "--time t --schema n:int32 --on-error skip --json --batch-rows 50";
+    let kept: Vec<&str> = values
+        .iter()
+        .map(String::as_str)
+        .filter(|value| *value != "many")
+        .collect();
+    let listed: Vec<String> = bad
+        .iter()
+        .map(|row| {
+            let line = 2 + row + row.div_ceil(40);
+            format!("{line}: `many` in column n is not of type int32")
+        })
+        .collect();
+    for (store, file) in [("plain", "a.csv"), ("gzip", "a.csv.gz"), ("fed", "-")] {
+        let report = place.run_fed(&format!("ingest {store} t {file} {arguments}"), text.as_bytes());
+        let report: serde_json::Value = serde_json::from_str(&report.succeeds()).unwrap();
+        let first = report["skipped"]["first"].as_array().unwrap();
+        let first = first
+            .iter()
+            .map(|row| row.as_str().unwrap().split_once(':').unwrap().1);
+        assert!(first.eq(&listed), "{report}");
+        let rows = place.output(&format!("query {store} t --columns n --format csv"));
+        assert!(rows.lines().skip(1).eq(kept.iter().copied()), "{store}");
+    }
+}
+
+#[test]
+fn the_first_of_several_errors_is_told() {
+    let place = Place::new();
+    let (text, _) = rows_in_order(2000, &[641, 700]);
+    for batch_rows in [1, 50, 641, 642, 5000] {
+        let arguments = format!(
+            "ingest s t - --time t --schema t:timestamp(s),n:int32,name:utf8 --batch-rows {batch_rows}"
+        );
+        // The quote that stays open is met by a later batch, unless all are one.
+        let message = place.run_fed(&arguments, format!("{text}2013-01-01,1,\"").as_bytes());
+        let expected = match batch_rows {
+            5000 => "standard input:2052: a quote is left open",
+            _ => "standard input:660: `many` in column n is not of type int32",
+        };
+        let message = message.fails(1);
+        assert!(message.starts_with(expected), "{batch_rows}: {message}");
+        assert_eq!(place.contents("s"), None);
+    }
+}
+
+#[test]
+fn an_error_does_not_wait_for_the_end_of_a_pipe() {
+    let place = Place::new();
+    let mut command = place.command("ingest s t - --time t --schema t:timestamp(s),n:int32 --batch-rows 2");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(b"t,n\n2013-01-01,1\n2013-01-01,many\n2013-01-01,3\n")
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(stdin);
 }
 
 #[test]

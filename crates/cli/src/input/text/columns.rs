@@ -17,7 +17,8 @@ use bedload_times::WrittenTime;
 use super::converted::converted;
 use super::infer::parse_bool;
 use super::json;
-use super::records::Records;
+use super::numbers::parse_float;
+use super::records::Texts;
 
 /// Why a text is no value of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(super) enum Problem {
 
 /// The texts of one column in a range of rows.
 pub(super) struct Cells<'a> {
-    pub(super) records: &'a Records,
+    pub(super) texts: Texts<'a>,
     pub(super) rows: Range<usize>,
     /// The column's place among the fields of a record.
     pub(super) place: usize,
@@ -66,7 +67,9 @@ impl<'a> Cells<'a> {
             DataType::UInt32 => self.numbers::<UInt32Type>(),
             DataType::UInt64 => self.numbers::<UInt64Type>(),
             DataType::Float32 => self.numbers::<Float32Type>(),
-            DataType::Float64 => self.numbers::<Float64Type>(),
+            DataType::Float64 => {
+                self.primitives::<Float64Type>(|text| parse_float(text).ok_or(Problem::NotOfType))
+            }
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
                 let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.takes_ticks);
@@ -78,7 +81,7 @@ impl<'a> Cells<'a> {
                 }
             }
             DataType::Utf8 => {
-                let (texts, problems) = self.texts();
+                let (texts, problems) = self.strings();
                 (Arc::new(texts), problems)
             }
             other => self.others(other),
@@ -89,7 +92,7 @@ impl<'a> Cells<'a> {
     fn each(&self, mut take: impl FnMut(Option<&'a str>) -> Result<(), Problem>) -> Vec<(usize, Problem)> {
         let mut problems = Vec::new();
         for row in self.rows.clone() {
-            let bytes = self.records.field(row, self.place);
+            let (bytes, text) = self.texts.field(row, self.place);
             let taken = if self.is_null(bytes) {
                 take(None).and(if self.field.is_nullable() {
                     Ok(())
@@ -97,17 +100,12 @@ impl<'a> Cells<'a> {
                     Err(Problem::Missing)
                 })
             } else {
-                let bytes = if self.nulls.is_none() {
-                    json::unmarked(bytes)
-                } else {
-                    bytes
-                };
-                match std::str::from_utf8(bytes) {
-                    Ok(text) => match take(Some(text)) {
-                        Ok(()) => Ok(()),
-                        Err(problem) => take(None).and(Err(problem)),
-                    },
-                    Err(_) => take(None).and(Err(Problem::NotUtf8)),
+                let is_json = self.nulls.is_none();
+                let text = text.map(|text| if is_json { json::unmarked_text(text) } else { text });
+                match text.map(|text| take(Some(text))) {
+                    Some(Ok(())) => Ok(()),
+                    Some(Err(problem)) => take(None).and(Err(problem)),
+                    None => take(None).and(Err(Problem::NotUtf8)),
                 }
             };
             if let Err(problem) = taken {
@@ -158,7 +156,7 @@ impl<'a> Cells<'a> {
 
     /// Values of a type that few text files have.
     fn others(&self, kind: &DataType) -> (ArrayRef, Vec<(usize, Problem)>) {
-        let (texts, mut problems) = self.texts();
+        let (texts, mut problems) = self.strings();
         let values = converted(&texts, kind);
         let unfit = (0..texts.len()).filter(|&row| texts.is_valid(row) && values.is_null(row));
         problems.extend(unfit.map(|row| (self.rows.start + row, Problem::NotOfType)));
@@ -166,7 +164,7 @@ impl<'a> Cells<'a> {
         (values, problems)
     }
 
-    fn texts(&self) -> (StringArray, Vec<(usize, Problem)>) {
+    fn strings(&self) -> (StringArray, Vec<(usize, Problem)>) {
         let mut builder = StringBuilder::with_capacity(self.rows.len(), 8 * self.rows.len());
         let problems = self.each(|text| {
             builder.append_option(text);

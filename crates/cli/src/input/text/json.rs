@@ -23,7 +23,7 @@ const TEXT: u8 = b'"';
 /// Reads objects. Blank lines are passed over.
 pub(super) struct ObjectReader {
     name: String,
-    text: Box<dyn BufRead>,
+    text: Box<dyn BufRead + Send>,
     /// The line on which the next byte of `text` stands.
     line: u64,
     /// The first lines, which told the names of the columns.
@@ -46,7 +46,7 @@ impl ObjectReader {
     /// later is an error of its row.
     pub(super) fn open(
         name: String,
-        text: Box<dyn BufRead>,
+        text: Box<dyn BufRead + Send>,
         known: impl IntoIterator<Item = String>,
         strict: bool,
     ) -> Result<(Self, Vec<String>)> {
@@ -175,6 +175,11 @@ pub(super) fn is_text(field: &[u8]) -> bool {
 /// A field without the mark of a text.
 pub(super) fn unmarked(field: &[u8]) -> &[u8] {
     field.strip_prefix(&[TEXT]).unwrap_or(field)
+}
+
+/// The same of a field that is UTF-8.
+pub(super) fn unmarked_text(field: &str) -> &str {
+    field.strip_prefix(char::from(TEXT)).unwrap_or(field)
 }
 
 fn parse(line: &Line) -> Result<Object<'_>, Reject> {

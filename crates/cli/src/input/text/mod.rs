@@ -4,10 +4,13 @@
 //! later row that does not fit is an error that names line, column and value, never a silent change
 //! of type.
 
+mod ahead;
 mod columns;
 mod converted;
 mod infer;
 mod json;
+mod numbers;
+mod plain;
 mod records;
 
 use std::io::BufRead;
@@ -18,11 +21,12 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
 use bedload_times::WrittenTime;
 
+pub(super) use self::ahead::RowsAhead;
 use self::columns::{Cells, Problem};
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
 use self::records::{RecordReader, Records};
-use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
+use super::{Place, Reason, Reject, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
 
@@ -61,8 +65,6 @@ pub(super) struct TextRows {
     /// Records read but not yet made a batch of, from `next_row` on.
     held: Records,
     next_row: usize,
-    /// The first held row of the last batch.
-    batch_row: usize,
     /// Rows among them that are no records of this text, to be rejected in their turn.
     misshapen: Vec<Misshapen>,
 }
@@ -85,7 +87,7 @@ struct Misshapen {
 
 impl TextRows {
     /// Opens CSV, whose first line names the columns.
-    pub(super) fn open_csv(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
+    pub(super) fn open_csv(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
         let mut held = Records::default();
         if !reader.read(&mut held)? {
@@ -102,7 +104,7 @@ impl TextRows {
 
     /// Opens JSON, one object a line. Columns of the table and those whose type is given need not
     /// appear.
-    pub(super) fn open_json(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
+    pub(super) fn open_json(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
         let table = wanted
             .table
             .iter()
@@ -125,7 +127,6 @@ impl TextRows {
             schema: Arc::new(Schema::empty()),
             held: Records::default(),
             next_row: 0,
-            batch_row: 0,
             misshapen: Vec::new(),
         };
         let infers = places
@@ -305,14 +306,9 @@ impl TextRows {
         }
     }
 
-    /// Passes on which of the held `rows`, and of the misshapen ones between them, were left out
-    /// and why, in the order of the file.
-    fn reject_rows(
-        &mut self,
-        rows: Range<usize>,
-        problems: &[Option<(usize, Problem)>],
-        rejects: &mut Rejects,
-    ) -> Result<()> {
+    /// Which of the held `rows`, and of the misshapen ones between them, are left out and why, in
+    /// the order of the file.
+    fn rejected(&mut self, rows: Range<usize>, problems: &[Option<(usize, Problem)>]) -> Vec<Reject> {
         let at_end = rows.end == self.held.len();
         let due = self
             .misshapen
@@ -323,39 +319,36 @@ impl TextRows {
             .collect::<Vec<_>>()
             .into_iter()
             .peekable();
+        let mut rejected = Vec::new();
         for (row, problem) in rows.zip(problems) {
             while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
-                rejects.reject(&self.name, left_out.reject)?;
+                rejected.push(left_out.reject);
             }
             if let Some((column, problem)) = problem {
-                rejects.reject(&self.name, self.reject(row, &self.columns[*column], problem))?;
+                rejected.push(self.reject(row, &self.columns[*column], problem));
             }
         }
-        misshapen.try_for_each(|left_out| rejects.reject(&self.name, left_out.reject))
-    }
-}
-
-impl Rows for TextRows {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
+        rejected.extend(misshapen.map(|left_out| left_out.reject));
+        rejected
     }
 
-    fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
+    /// Reads and parses the next rows.
+    fn next(&mut self) -> Result<Parsed> {
         if self.next_row == self.held.len() {
             self.held.clear();
             self.next_row = 0;
             self.hold(self.wanted.batch_rows)?;
         }
-        self.batch_row = self.next_row;
         let rows = self.next_row..self.held.len().min(self.next_row + self.wanted.batch_rows);
         self.next_row = rows.end;
 
         // The first problem of each row, in the order of rows.
         let mut problems: Vec<Option<(usize, Problem)>> = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        let texts = self.held.texts(rows.clone());
         for (index, column) in self.columns.iter().enumerate() {
             let cells = Cells {
-                records: &self.held,
+                texts,
                 rows: rows.clone(),
                 place: column.place,
                 field: &column.field,
@@ -372,20 +365,28 @@ impl Rows for TextRows {
             }
         }
 
-        self.reject_rows(rows.clone(), &problems, rejects)?;
-        if rows.is_empty() {
-            return Ok(None);
-        }
+        let rejected = self.rejected(rows.clone(), &problems);
         let keep: Option<BooleanArray> =
             (!problems.is_empty()).then(|| problems.iter().map(|problem| Some(problem.is_none())).collect());
-        batch_of(&self.schema, arrays, rows.len(), keep.as_ref())
-            .map(Some)
-            .map_err(internal)
+        let batch = (!rows.is_empty())
+            .then(|| batch_of(&self.schema, arrays, rows.len(), keep.as_ref()))
+            .transpose();
+        Ok(Parsed {
+            line: rows.clone().next().map_or(0, |row| self.held.line(row)),
+            rejected,
+            batch: batch.map_err(internal)?,
+        })
     }
+}
 
-    fn batch_place(&self) -> String {
-        format!("line {}", self.held.line(self.batch_row))
-    }
+/// The next rows of a text.
+struct Parsed {
+    /// The line on which they begin.
+    line: u64,
+    /// The rows that cannot be taken, in the order of the text.
+    rejected: Vec<Reject>,
+    /// The others; `None` at the end of the text.
+    batch: Option<RecordBatch>,
 }
 
 /// Arrays of the right length and type make a batch, and can be filtered.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use csv_core::ReadRecordResult;
 
+use super::plain;
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
 
@@ -20,30 +21,40 @@ const RECORD_FIELDS_MAX: usize = 1 << 20;
 /// line if blank lines follow it or lines end in `\r\n`. So line ends are counted here.
 pub(super) struct RecordReader {
     name: String,
-    text: Box<dyn BufRead>,
+    text: Box<dyn BufRead + Send>,
+    delimiter: u8,
     parser: csv_core::Reader,
     /// The line on which the next byte of the text stands.
     line: u64,
     /// Whether the text has ended, and the parser was given the line end that its last line may
     /// lack.
     ended: bool,
+    /// Whether the parser has read a record, and with it the mark of byte order that a text may
+    /// begin with.
+    has_begun: bool,
 }
 
 impl RecordReader {
-    pub(super) fn new(name: String, text: Box<dyn BufRead>, delimiter: u8) -> Self {
+    pub(super) fn new(name: String, text: Box<dyn BufRead + Send>, delimiter: u8) -> Self {
         let parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
         Self {
             name,
             text,
+            delimiter,
             parser,
             line: 1,
             ended: false,
+            has_begun: false,
         }
     }
 
     /// Appends the next record to `records`; `false` at the end of the text.
     pub(super) fn read(&mut self, records: &mut Records) -> Result<bool> {
         self.skip_line_ends()?;
+        if self.has_begun && self.read_plain(records)? {
+            return Ok(true);
+        }
+        self.has_begun = true;
         let line = self.line;
         let (mut bytes_len, mut ends_len) = records.used();
         let (first_byte, first_end) = (bytes_len, ends_len);
@@ -110,10 +121,39 @@ impl RecordReader {
                     line,
                     bytes_end: bytes_len,
                     ends_end: ends_len,
+                    gap: 0,
                 });
             }
             return Ok(more);
         }
+    }
+
+    /// Appends the next record to `records` if it is a whole line without quotes in the buffer of
+    /// the text, and there is room for it. The parser is between two records and takes no notice.
+    fn read_plain(&mut self, records: &mut Records) -> Result<bool> {
+        let text = self
+            .text
+            .fill_buf()
+            .map_err(|error| text_failure(&self.name, &error))?;
+        let (bytes_len, ends_len) = records.used();
+        let ends = &mut records.ends[ends_len..];
+        let Some(split) = plain::split(text, self.delimiter, bytes_len, ends) else {
+            return Ok(false);
+        };
+        let bytes_end = bytes_len + split.len;
+        let Some(room) = records.bytes.get_mut(bytes_len..bytes_end) else {
+            return Ok(false);
+        };
+        room.copy_from_slice(&text[..split.len]);
+        records.rows.push(Row {
+            line: self.line,
+            bytes_end,
+            ends_end: ends_len + split.fields,
+            gap: 1,
+        });
+        self.line += u64::from(text[split.len] == b'\n');
+        self.text.consume(split.len + 1);
+        Ok(true)
     }
 
     /// Passes over what is left of the line end before, and over blank lines.
@@ -158,6 +198,8 @@ struct Row {
     /// Where the record ends in `bytes`, and its fields in `ends`.
     bytes_end: usize,
     ends_end: usize,
+    /// Bytes between two fields: 1 if their delimiters were kept.
+    gap: usize,
 }
 
 impl Records {
@@ -188,6 +230,7 @@ impl Records {
             line,
             bytes_end,
             ends_end,
+            gap: 0,
         });
     }
 
@@ -225,12 +268,23 @@ impl Records {
         &self.bytes[self.field_span(row, field)]
     }
 
+    /// The fields of some rows as texts.
+    pub(super) fn texts(&self, rows: Range<usize>) -> Texts<'_> {
+        let start = self.first_byte(rows.start);
+        let end = self.first_byte(rows.end);
+        Texts {
+            records: self,
+            start,
+            whole: std::str::from_utf8(&self.bytes[start..end]).ok(),
+        }
+    }
+
     fn field_span(&self, row: usize, field: usize) -> Range<usize> {
         let ends = self.field_ends(row);
         let start = if field == 0 {
             self.first_byte(row)
         } else {
-            ends[field - 1]
+            ends[field - 1] + self.rows[row].gap
         };
         start..ends[field]
     }
@@ -242,6 +296,29 @@ impl Records {
 
     fn first_byte(&self, row: usize) -> usize {
         if row == 0 { 0 } else { self.rows[row - 1].bytes_end }
+    }
+}
+
+/// Fields of rows that are texts together, so that not each of them need be checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts<'a> {
+    records: &'a Records,
+    /// Where `whole` begins among the bytes of the records.
+    start: usize,
+    /// The rows' bytes, if they are UTF-8.
+    whole: Option<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    /// A field of a record, and the same as a text if it is UTF-8.
+    pub(super) fn field(&self, row: usize, field: usize) -> (&'a [u8], Option<&'a str>) {
+        let span = self.records.field_span(row, field);
+        let of_whole = self
+            .whole
+            .and_then(|whole| whole.get(span.start - self.start..span.end - self.start));
+        let bytes = &self.records.bytes[span];
+        // Two halves of a character in neighbouring fields are UTF-8 only together.
+        (bytes, of_whole.or_else(|| std::str::from_utf8(bytes).ok()))
     }
 }
 
@@ -293,6 +370,47 @@ mod tests {
             );
             let text = "a,b\r\n1,\r\n\r\n\r\n\"x\r\ny\",5\r\n\"q\"\"q\"\r\n6,7\r\n";
             assert_eq!(read_all(text, buffer), with_crlf);
+        }
+    }
+
+    #[test]
+    fn plain_lines_and_others_mix() {
+        let header = row(1, &["number", "text"]);
+        let text = "number,text\n1,plain line\r2,another one\r\n\n3,\"quoted, and \"\"\"\n4,\n5,\"\r\n\"\r\n6,the last line";
+        let expected = [
+            header,
+            row(2, &["1", "plain line"]),
+            row(2, &["2", "another one"]),
+            row(4, &["3", "quoted, and \""]),
+            row(5, &["4", ""]),
+            row(6, &["5", "\r\n"]),
+            row(8, &["6", "the last line"]),
+        ];
+        for buffer in [1, 5, 16, 40, 4096] {
+            assert_eq!(read_all(text, buffer), expected, "{buffer}");
+        }
+    }
+
+    #[test]
+    fn longer_lines_than_there_is_room_for() {
+        let long: String = (0..3000).map(|number| format!("{number},")).collect();
+        let text: &'static str = format!("a\n{long}\n{long}\n1,2\n").leak();
+        let lengths: Vec<usize> = read_all(text, 1 << 20).iter().map(|row| row.1.len()).collect();
+        assert_eq!(lengths, [1, 3001, 3001, 2]);
+    }
+
+    #[test]
+    fn halves_of_a_character_are_no_texts() {
+        let text: &[u8] = b"a,b\n\"\xc3\",\"\xa9\"\nfirst \xc3\xa9,second\n";
+        let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+        let mut records = Records::default();
+        while reader.read(&mut records).unwrap() {}
+        for rows in [0..3, 1..2, 2..3] {
+            let texts = records.texts(rows.clone());
+            let text = |row, field| rows.contains(&row).then(|| texts.field(row, field).1);
+            assert!(text(1, 0).is_none_or(|text| text.is_none()));
+            assert!(text(1, 1).is_none_or(|text| text.is_none()));
+            assert!(text(2, 0).is_none_or(|text| text == Some("first é")));
         }
     }
 

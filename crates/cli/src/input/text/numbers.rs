@@ -1,0 +1,97 @@
+//! Floats as sensors write them: few digits, and a point between them.
+
+/// As many digits as a float's mantissa holds, whatever they are.
+const DIGITS_MAX: usize = 15;
+
+const POWERS_OF_TEN: [f64; DIGITS_MAX] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
+];
+
+/// Parses a float as its `FromStr` does.
+pub(super) fn parse_float(text: &str) -> Option<f64> {
+    short_decimal(text.as_bytes()).or_else(|| text.parse().ok())
+}
+
+/// Parses a number of few digits. Mantissa and power of ten are exact then, so their quotient is
+/// rounded once, to the same float as any other correct parser's.
+fn short_decimal(text: &[u8]) -> Option<f64> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    if unsigned.len() > DIGITS_MAX {
+        return None;
+    }
+    let mut mantissa: u64 = 0;
+    let mut point = unsigned.len();
+    for (place, &byte) in unsigned.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            mantissa = mantissa * 10 + u64::from(digit);
+        } else if byte == b'.' && point == unsigned.len() {
+            point = place;
+        } else {
+            return None;
+        }
+    }
+    let fraction_digits = match unsigned.len() - point {
+        0 => 0,
+        // A point that nothing follows.
+        1 => return None,
+        with_point => with_point - 1,
+    };
+    if point == 0 {
+        return None;
+    }
+    let value = mantissa as f64 / POWERS_OF_TEN[fraction_digits];
+    Some(if unsigned.len() < text.len() {
+        -value
+    } else {
+        value
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bits(float: Option<f64>) -> Option<u64> {
+        float.map(f64::to_bits)
+    }
+
+    #[test]
+    fn edges() {
+        for text in [
+            "0",
+            "-0",
+            "-0.0",
+            "1.",
+            ".5",
+            ".",
+            "-",
+            "",
+            "+1",
+            "1.5.2",
+            "1e3",
+            "nan",
+            "inf",
+            "--1",
+            "1-",
+            " 1",
+            "999999999999999",
+            "9999999999999999",
+            "0.00000000000001",
+            "-12345678.901234",
+            "1,5",
+        ] {
+            assert_eq!(bits(parse_float(text)), bits(text.parse().ok()), "{text}");
+        }
+        assert!(short_decimal(b"-4.08").is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_standard_library_has_it(text in "[-+]?[0-9]{0,9}[.]?[0-9]{0,9}") {
+            prop_assert_eq!(bits(parse_float(&text)), bits(text.parse().ok()));
+        }
+    }
+}
