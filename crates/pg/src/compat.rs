@@ -266,3 +266,48 @@ pub(crate) fn integer_option(name: &'static std::ffi::CStr, offset: usize) -> pg
         isset_offset: 0,
     }
 }
+
+/// Tells the server how many bytes of shared memory a parallel scan takes.
+pub(crate) fn set_parallel_scan_len<const LEN: usize>(am: &mut pg_sys::IndexAmRoutine) {
+    // None of them can fail, so they have no guard.
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    unsafe extern "C-unwind" fn len<const LEN: usize>() -> pg_sys::Size {
+        LEN
+    }
+    #[cfg(feature = "pg17")]
+    unsafe extern "C-unwind" fn len<const LEN: usize>(
+        _keys: std::ffi::c_int,
+        _order_bys: std::ffi::c_int,
+    ) -> pg_sys::Size {
+        LEN
+    }
+    #[cfg(feature = "pg18")]
+    unsafe extern "C-unwind" fn len<const LEN: usize>(
+        _index: pg_sys::Relation,
+        _keys: std::ffi::c_int,
+        _order_bys: std::ffi::c_int,
+    ) -> pg_sys::Size {
+        LEN
+    }
+    am.amestimateparallelscan = Some(len::<LEN>);
+}
+
+/// The shared memory of an access method in a parallel scan; none of another scan.
+///
+/// # Safety
+///
+/// The scan is one under way.
+pub(crate) unsafe fn shared_of_scan(
+    scan: pg_sys::IndexScanDesc,
+) -> Option<std::ptr::NonNull<std::ffi::c_void>> {
+    // SAFETY: the caller's: the field is null, or a description that says where the memory lies
+    // behind it. The pointer is not followed.
+    unsafe {
+        let shared = std::ptr::NonNull::new((*scan).parallel_scan)?;
+        #[cfg(not(feature = "pg18"))]
+        let offset = (*shared.as_ptr()).ps_offset;
+        #[cfg(feature = "pg18")]
+        let offset = (*shared.as_ptr()).ps_offset_am;
+        Some(shared.cast::<u8>().add(offset).cast())
+    }
+}

@@ -50,6 +50,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.ambulkdelete = Some(vacuum::ambulkdelete);
     am.amvacuumcleanup = Some(vacuum::amvacuumcleanup);
     am.amcanreturn = Some(plan::amcanreturn);
+    scan::set_parallel_functions(&mut am);
     am.amcostestimate = Some(plan::amcostestimate);
     am.amoptions = Some(options::amoptions);
     am.amvalidate = Some(plan::amvalidate);

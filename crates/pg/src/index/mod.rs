@@ -23,7 +23,7 @@ use crate::am::options::filter_bits;
 use crate::compat;
 use crate::error::{error_point, fail_with, name_of};
 use crate::head::{Appended, Dead, Head, Sorted};
-use crate::key::{Entry, EntryOrder, EntryRow, Form};
+use crate::key::{Entry, EntryOrder, EntryRef, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
 pub(crate) use meta::Work;
@@ -42,7 +42,7 @@ fn config(pages: &PgPages) -> BeTreeOptions {
 }
 
 /// The most bytes of an entry: pages have room for four.
-const ENTRY_LEN_MAX: usize = PAYLOAD_LEN / 4;
+pub(crate) const ENTRY_LEN_MAX: usize = PAYLOAD_LEN / 4;
 
 /// Entries that are written, or looked at, between two looks for a cancelled statement.
 const INTERRUPT_ENTRIES: usize = 1024;
@@ -242,6 +242,24 @@ impl Index {
             filters: interval.runs.iter().filter(|run| run.filter.is_some()).count(),
             height: (interval.runs.iter().map(|run| usize::from(run.height)).max()).unwrap_or(0),
         })
+    }
+
+    /// Where to end a stretch of so many leaves of each run; see [`BeTree::stretch_end`].
+    pub(crate) fn stretch_end(&self, begin: Bound<&Entry>, way: Way, leaves: usize) -> Option<Entry> {
+        let mut scratch = [0; 8];
+        let begin = begin.map(|entry| Position {
+            key: entry.key(&mut scratch),
+            tie: entry.tie,
+        });
+        let mut key = Vec::new();
+        let tree = self.tree();
+        let tie = self.done(tree.stretch_end(begin, way == Way::Up, leaves, &mut key))?;
+        Some(self.form.owned(EntryRef {
+            prefix: self.form.prefix(&key),
+            tie,
+            key: &key,
+            payload: &[],
+        }))
     }
 
     /// How many bulk deletions have ended.

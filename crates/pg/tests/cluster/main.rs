@@ -25,6 +25,7 @@ mod head;
 mod installation;
 mod leftovers;
 mod options;
+mod parallel;
 mod plans;
 mod read_costs;
 mod reads;

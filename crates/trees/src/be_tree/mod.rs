@@ -98,6 +98,7 @@ mod reach;
 mod rearrange;
 mod retain;
 mod runs;
+mod stretch;
 mod tree;
 mod vacuum;
 mod verify;

@@ -10,7 +10,7 @@ use super::shape::Shape;
 use super::{Run, RunOptions};
 use crate::entry::{FixedRow, Position, RowLayout};
 use crate::key_order::KeyOrder;
-use crate::point::Point;
+use crate::point::{Point, PointBuf};
 use bedload_pages::{Error, PageId, PageRead, Result};
 
 /// Reads a run. Its pages never change, so a reader holds no latch between two calls.
@@ -140,6 +140,58 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
             }
         }
         Ok((low, false))
+    }
+
+    /// The first entry of the leaf that lies up to `leaves` leaves beyond a point, in a direction, as
+    /// the nodes above the leaves have it: ascending, `leaves` after the one that has the point;
+    /// descending, so that as many begin at it. `None` if the run ends before. Without a point, the
+    /// run's own end is meant. `counts_equal` says whether an entry at the point lies before it.
+    ///
+    /// One page a level above the leaves; if the node there ends earlier, so does what is returned.
+    pub(crate) fn leaves_beyond(
+        &self,
+        point: Option<Point<'_>>,
+        counts_equal: bool,
+        is_ascending: bool,
+        leaves: usize,
+    ) -> Result<Option<PointBuf>> {
+        let (mut id, mut level) = (self.run.root, self.top()?);
+        let mut beyond = None;
+        let mut scratch = Vec::new();
+        while level > 0 {
+            let guard = self.store.read(id)?;
+            let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
+            let before = match point {
+                Some(point) => {
+                    let (rank, found) = self.rank(&page, point)?;
+                    rank + usize::from(found && counts_equal)
+                }
+                None if is_ascending => 0,
+                None => page.count(),
+            };
+            let slot = before.saturating_sub(1);
+            let step = if level == 1 { leaves.max(1) } else { 1 };
+            let end = if is_ascending {
+                Some(slot + step).filter(|&end| end < page.count())
+            } else {
+                (slot + 1).checked_sub(step).filter(|&end| end > 0)
+            };
+            if let Some(end) = end {
+                let key = if self.order.prefix_is_exact() {
+                    &[]
+                } else {
+                    page.key(end, &mut scratch)?
+                };
+                beyond = Some(PointBuf {
+                    prefix: page.prefix(end),
+                    tie: page.tie(end),
+                    key: key.to_vec(),
+                });
+            }
+            id = child_at(&page, id, slot)?;
+            level -= 1;
+        }
+        Ok(beyond)
     }
 
     /// The pages of the run: its leaves in ascending order, and the nodes above them. Reads the

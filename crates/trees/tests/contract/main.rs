@@ -2,6 +2,7 @@
 
 mod be_tree;
 mod be_tree_counts;
+mod be_tree_stretches;
 mod concurrent;
 mod counts;
 mod crash;

@@ -13,12 +13,14 @@
 #![expect(unsafe_code, reason = "functions of an access method")]
 
 mod index_only;
+mod parallel;
+mod position;
 mod rows_ahead;
 mod search;
 
 use std::ffi::c_int;
 use std::ops::Bound;
-use std::rc::Rc;
+use std::ptr::NonNull;
 
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
@@ -30,6 +32,9 @@ use crate::key::{Entry, Form};
 use crate::pending;
 use crate::reader::Reader;
 use index_only::MAP_PAGES;
+pub(super) use parallel::set_functions as set_parallel_functions;
+use parallel::{SharedFence, Stretch};
+use position::{Place, Position, Window};
 use rows_ahead::RowsAhead;
 use search::Search;
 
@@ -41,6 +46,11 @@ struct Scan {
     /// Made by the first window, and kept for further ranges.
     reader: Option<Reader>,
     search: Search,
+    /// What a parallel scan shares with other processes; its memory is there while entries are
+    /// asked for.
+    shared: Option<NonNull<SharedFence>>,
+    /// The stretch that this process reads; none in other scans, and before the first one.
+    stretch: Option<Stretch>,
     /// Entries that wait in this process and those in the head of the index, as of the beginning of
     /// the scan, within the ranges.
     pending: Sorted,
@@ -80,78 +90,6 @@ const WINDOW_GROWTH: usize = 4;
 /// As many as the processor's nearer caches hold.
 const WINDOW_LEN_MAX: usize = 1024;
 
-/// Where a scan is. Cheap to copy, for marks.
-#[derive(Clone)]
-struct Position {
-    /// The range that it is in.
-    range: usize,
-    place: Place,
-    window: Rc<Window>,
-    /// The place in the window, while it is there.
-    at: usize,
-}
-
-/// Entries that follow one another in the index.
-#[derive(Default)]
-struct Window {
-    entries: Vec<Entry>,
-    /// For an index-only scan: whether the row of each entry is visible to all.
-    is_visible: Vec<bool>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// At either end: the direction will tell.
-    Unbegun,
-    Below,
-    /// At an entry of the window.
-    At,
-    Above,
-}
-
-impl Position {
-    fn new(place: Place) -> Self {
-        Self {
-            range: 0,
-            place,
-            window: Rc::default(),
-            at: 0,
-        }
-    }
-
-    /// The entry that it is at.
-    fn entry(&self) -> Option<&Entry> {
-        match self.place {
-            Place::At => self.window.entries.get(self.at),
-            _ => None,
-        }
-    }
-
-    /// Whether the row of the entry that it is at is known to be visible to all.
-    fn is_visible(&self) -> bool {
-        self.window.is_visible.get(self.at) == Some(&true)
-    }
-
-    /// Goes to a place without a window. Keeps the memory of the present one unless a mark has it
-    /// too.
-    fn reset(&mut self, place: Place) {
-        self.place = place;
-        self.at = 0;
-        self.emptied_window();
-    }
-
-    /// The window, empty, with the memory that it has unless a mark has it too.
-    fn emptied_window(&mut self) -> &mut Window {
-        if Rc::get_mut(&mut self.window).is_none() {
-            self.window = Rc::default();
-        }
-        let window = Rc::get_mut(&mut self.window).expect("no mark has it");
-        window.entries.clear();
-        window.is_visible.clear();
-        window
-    }
-}
-
 impl Scan {
     /// # Safety
     ///
@@ -185,6 +123,7 @@ impl Scan {
             WINDOW_LEN_MIN
         };
         self.search = search;
+        self.stretch = None;
         self.pending = recent;
         self.position.reset(Place::Unbegun);
         self.marked = None;
@@ -221,7 +160,13 @@ impl Scan {
             return false;
         };
         if self.position.place == Place::Unbegun {
-            self.position.range = if way == Way::Up { 0 } else { last };
+            // SAFETY: the caller's.
+            if self.shared.is_some() && !unsafe { self.take_stretch(index, way) } {
+                return false;
+            }
+            if self.shared.is_none() {
+                self.position.range = if way == Way::Up { 0 } else { last };
+            }
         }
         let mut passed = 0_u32;
         loop {
@@ -240,19 +185,37 @@ impl Scan {
                 }
                 continue;
             }
-            let position = &mut self.position;
-            match way {
-                Way::Up if position.range < last => {
-                    position.range += 1;
-                    position.reset(Place::Below);
-                }
-                Way::Down if position.range > 0 => {
-                    position.range -= 1;
-                    position.reset(Place::Above);
-                }
-                _ => return false,
+            // SAFETY: the caller's.
+            if !unsafe { self.next_range(index, way) } {
+                return false;
             }
         }
+    }
+
+    /// Goes before the next range in the direction; `false` behind the last.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::next`].
+    unsafe fn next_range(&mut self, index: pg_sys::Relation, way: Way) -> bool {
+        let (first, last) = match &self.stretch {
+            Some(stretch) => (*stretch.ranges.start(), *stretch.ranges.end()),
+            None => (0, self.search.ranges.len().saturating_sub(1)),
+        };
+        let position = &mut self.position;
+        match way {
+            Way::Up if position.range < last => {
+                position.range += 1;
+                position.reset(Place::Below);
+            }
+            Way::Down if position.range > first => {
+                position.range -= 1;
+                position.reset(Place::Above);
+            }
+            // SAFETY: the caller's.
+            _ => return unsafe { self.take_stretch(index, way) },
+        }
+        true
     }
 
     /// Goes to the next entry of the present range in the direction; `false` behind the last.
@@ -339,7 +302,10 @@ impl Scan {
         let Some((from, to)) = self.search.ranges.get(range) else {
             return;
         };
-        let (mut from, mut to) = (Bound::Included(from), Bound::Included(to));
+        let (mut from, mut to) = match &self.stretch {
+            Some(stretch) => stretch.clip(from, to),
+            None => (Bound::Included(from), Bound::Included(to)),
+        };
         match (&last, way) {
             (Some(entry), Way::Up) => from = Bound::Excluded(entry),
             (Some(entry), Way::Down) => to = Bound::Excluded(entry),
@@ -409,6 +375,8 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             form,
             reader: None,
             search: Search::default(),
+            shared: None,
+            stretch: None,
             pending: Sorted::default(),
             position: Position::new(Place::Unbegun),
             marked: None,
@@ -463,6 +431,7 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
+        scan.shared = compat::shared_of_scan(descriptor).map(NonNull::cast);
         scan.begin(index, Search::new(index, scan.form, keys));
     }
 }

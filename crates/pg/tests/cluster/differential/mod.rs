@@ -1,6 +1,8 @@
 //! Three sessions do random work on a random table, and ask random queries by index, which a
 //! sequential scan answers too.
 //!
+//! The third session's scans are parallel where they can be.
+//!
 //! One thread runs them in turns, so nothing happens between the two answers. A session changes
 //! rows of its own alone, and waits for locks for a moment only. `BEDLOAD_PG_QUERIES` asks for more
 //! queries, `BEDLOAD_PG_SEED` for another first seed: that of a failure begins with the round that
@@ -60,7 +62,8 @@ impl Table {
             client,
             &format!(
                 "DROP INDEX t_k; CREATE UNIQUE INDEX t_id ON t USING btree (id);
-                 CREATE INDEX t_k ON t USING bedload ({}) {include} {predicate}; ANALYZE t",
+                 CREATE INDEX t_k ON t USING bedload ({}) {include} {predicate}; ANALYZE t;
+                 ALTER TABLE t SET (parallel_workers = 2)",
                 columns.collect::<Vec<_>>().join(", ")
             ),
         );
@@ -194,5 +197,6 @@ fn random_sessions_have_the_same_answers_by_index_and_by_table() {
     println!("{} rounds: {tally:?}", rounds.count());
     // Most questions can be answered by index, and most statements meet no lock.
     assert!(tally.by_index * 10 >= tally.explained * 7, "{tally:?}");
+    assert!(tally.in_parallel > 0, "{tally:?}");
     assert!(tally.refused * 4 <= tally.done, "{tally:?}");
 }

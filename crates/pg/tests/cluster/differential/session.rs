@@ -9,6 +9,7 @@ use postgres::{Client, Error, NoTls, SimpleQueryMessage};
 use super::Run;
 use super::question::{Question, Way};
 use crate::cluster::Cluster;
+use crate::rows::execute;
 use crate::schema::index;
 
 /// Counts of the sessions.
@@ -20,6 +21,8 @@ pub(super) struct Tally {
     /// Plans that were looked at, and those that read `t_k` or `t_2`.
     pub(super) explained: u64,
     pub(super) by_index: u64,
+    /// Those whose plans have workers read the index.
+    pub(super) in_parallel: u64,
     /// Statements, and those that ended with an error that may be: of a lock, a timeout, a
     /// conflict.
     pub(super) done: u64,
@@ -39,6 +42,11 @@ const TOLERATED: [SqlState; 6] = [
     // A cursor that was not held is gone with its transaction.
     SqlState::INVALID_CURSOR_NAME,
 ];
+
+/// Settings of the session whose scans are parallel where they can be, mostly without the leader.
+const PARALLEL: &str = "
+    SET min_parallel_index_scan_size = 0; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0;
+    SET parallel_tuple_cost = 0; SET cpu_tuple_cost = 100; SET parallel_leader_participation = off";
 
 enum State {
     Idle,
@@ -65,8 +73,12 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(cluster: &Cluster, number: usize) -> Self {
+        let mut client = cluster.client();
+        if number == 2 {
+            execute(&mut client, PARALLEL);
+        }
         Self {
-            client: cluster.client(),
+            client,
             number,
             state: State::Idle,
             cursor: None,
@@ -339,6 +351,11 @@ impl Session {
                     .any(|line| line.contains("t_k") || line.contains("t_2"))
             };
             run.tally.by_index += u64::from(plan.iter().any(names));
+            let is_parallel = |line: &Vec<Option<String>>| {
+                (line.iter().flatten())
+                    .any(|line| line.contains("Parallel Index") || line.contains("Parallel Bitmap"))
+            };
+            run.tally.in_parallel += u64::from(plan.iter().any(is_parallel));
         }
         let Some(found) = self.ask(way, &question.digest, run) else {
             return;
