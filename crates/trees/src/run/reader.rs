@@ -142,8 +142,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         Ok((low, false))
     }
 
-    /// The first entry of the leaf that lies up to `leaves` leaves beyond a point, in a direction, as
-    /// the nodes above the leaves have it: ascending, `leaves` after the one that has the point;
+    /// The first entry of the leaf that lies up to `leaves` leaves beyond a point, in a direction,
+    /// as the nodes above the leaves have it: ascending, `leaves` after the one that has the point;
     /// descending, so that as many begin at it. `None` if the run ends before. Without a point, the
     /// run's own end is meant. `counts_equal` says whether an entry at the point lies before it.
     ///

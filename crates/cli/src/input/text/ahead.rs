@@ -2,8 +2,8 @@
 //!
 //! Batches go one way, through a channel with room for one. The thread never touches the store, nor
 //! counts rejected rows: that is done as their batch is received, so an error is that of the first
-//! bad row of the text. No one waits for the thread, which may be waiting for a pipe when the caller
-//! gives up: it ends when its next batch finds no receiver.
+//! bad row of the text. No one waits for the thread, which may be waiting for a pipe when the
+//! caller gives up: it ends when its next batch finds no receiver.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
