@@ -15,8 +15,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     ///
     /// Ascending, a stretch is what lies before its end; descending, it is what lies at its end or
     /// after it. An end lies strictly beyond the beginning, and is never beyond the leaf interval
-    /// in which the stretch begins. It is a cut of the order, not of the tree: stretches that follow
-    /// one another have each position once, whatever changes meanwhile.
+    /// in which the stretch begins. It is a cut of the order, not of the tree: stretches that
+    /// follow one another have each position once, whatever changes meanwhile.
     ///
     /// Reads one page for each level of the tree, and for each level above the leaves of each run.
     ///
