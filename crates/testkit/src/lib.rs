@@ -5,7 +5,7 @@
 //! - [`contract`]: the suite that every ordered index passes, sequential and concurrent, checked by
 //!   an oracle.
 //! - [`linearizability`]: records concurrent operations and decides whether an order explains them.
-//! - [`stride`]: every how-manieth case an everyday test run tries.
+//! - [`stride`]: which share of its cases an everyday test run tries.
 
 pub mod contract;
 mod effort;

@@ -9,6 +9,7 @@ use bedload_testkit::contract::{
     ByteKeys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
 };
+use bedload_testkit::stride;
 use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{
     NumberedKeys, OrderedKeys, TreeIndex, check_be_tree_crashes, check_be_tree_schedule,
@@ -144,8 +145,11 @@ fn be_tree_schedule<O: NumberedKeys>(name: &str, order: &O, seed: u64) {
     };
     let counts = check_be_tree_schedule(order, pages, plan, 10_000);
     println!("{name} on file pages: {counts}");
-    assert!(counts.work.push_downs > 100 && counts.work.merges > 20 && counts.work.splits > 5);
-    assert!(counts.bulk_deletes > 1 && counts.deleted > 100 && counts.reclaimed > 100);
+    assert!(counts.work.push_downs > 100 && counts.work.splits > 5);
+    assert!(counts.deleted > 100 && counts.reclaimed > 100);
+    // Rarer ones, in proportion to the operations of this run.
+    let share = stride() as u64;
+    assert!(counts.work.merges * share > 50 && counts.bulk_deletes * share > 3);
 }
 
 #[test]

@@ -46,8 +46,8 @@ struct Scan {
     /// Made by the first window, and kept for further ranges.
     reader: Option<Reader>,
     search: Search,
-    /// What a parallel scan shares with other processes; its memory is there while entries are
-    /// asked for.
+    /// The fence, in a parallel scan. Its memory belongs to the query and outlives every request
+    /// for an entry.
     shared: Option<NonNull<SharedFence>>,
     /// The stretch that this process reads; none in other scans, and before the first one.
     stretch: Option<Stretch>,

@@ -39,7 +39,7 @@ const STRETCH_LEAVES: usize = 16;
 const WORD_LEN: usize = size_of::<u64>();
 const KEY_WORDS: usize = ENTRY_LEN_MAX.div_ceil(WORD_LEN);
 
-/// How often a process looks at a fence that is being written before it lets others run.
+/// How often a process looks at a fence that is being written before it yields the processor.
 const SPINS: u32 = 100;
 
 /// The fence of a parallel scan, in shared memory: a sequence lock.
@@ -107,7 +107,8 @@ impl SharedFence {
                     self.tie.load(Ordering::Relaxed),
                 );
                 let key = self.copy_key(state);
-                // What was read was written no later than the version that is read now.
+                // The reads above come before the second read of the version: if it has not
+                // changed, no writer was between them.
                 fence(Ordering::Acquire);
                 if self.version.load(Ordering::Relaxed) == version {
                     let found = match state {
@@ -150,7 +151,8 @@ impl SharedFence {
         if !is_ours {
             return false;
         }
-        // Who reads any of what is written below reads the odd version afterwards.
+        // The odd version becomes visible before any of the writes below: a reader that sees one
+        // of them finds that the version has changed.
         fence(Ordering::Release);
         let state = match to {
             Fence::Unbegun => UNBEGUN,
