@@ -15,7 +15,7 @@ demo: ## Load a year of real departures, query it, check it, draw its disorder
 	$(CARGO) build --profile demo --locked -p bedload-cli --no-default-features
 	./target/demo/bedload demo
 
-test: ## Run all tests, the long ones with every third of their cases (BEDLOAD_THOROUGH=1: with all)
+test: ## Run all tests, the long ones with every fifth of their cases (BEDLOAD_THOROUGH=1: with all)
 	$(CARGO) test --locked
 
 lint: ## Check format, lints and documentation

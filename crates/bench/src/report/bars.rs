@@ -229,7 +229,7 @@ const BARS: &[Bar] = &[
 
 /// Writes a row for each goal.
 pub(super) fn table(results: &Results) -> String {
-    let mut text = "| aim | bound | seen | |\n|---|---|---|---|\n".to_owned();
+    let mut text = "| aim | bound | seen | |\n|---|---:|---:|---|\n".to_owned();
     for bar in BARS {
         let bound = match bar.bound {
             Bound::AtLeast(bound) => format!("≥ {bound}"),

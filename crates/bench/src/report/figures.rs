@@ -69,6 +69,11 @@ pub(super) fn number(value: f64) -> String {
     grouped + rest
 }
 
+/// The line of a table below its head: columns of names, then columns of figures.
+pub(super) fn rule(names: usize, figures: usize) -> String {
+    "---|".repeat(names) + &"---:|".repeat(figures)
+}
+
 #[cfg(test)]
 mod tests {
     use super::number;

@@ -1,6 +1,6 @@
 //! The figures in which an index takes longer than a baseline.
 
-use super::figures::{distinct, number};
+use super::figures::{distinct, number, rule};
 use super::results::{Kept, Results};
 use crate::subjects::tables::TABLE_BASELINE_AGAIN;
 
@@ -20,7 +20,7 @@ pub(super) fn table(file: &str, baseline: &str, metrics: &str, results: &Results
     ours.retain(|name| *name != baseline && !PEERS.contains(name));
     ours.sort_unstable();
     let mut text = format!("| | | {} |\n", ours.join(" | "));
-    text += &format!("|{}\n", "---|".repeat(ours.len() + 2));
+    text += &format!("|{}\n", rule(2, ours.len()));
     for metric in metrics.split("; ") {
         let of_metric = records.iter().filter(|kept| kept.metric == metric);
         let settings = distinct(of_metric.map(Kept::setting));

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::bars;
-use super::figures::{ahead, distinct, number, subjects};
+use super::figures::{ahead, distinct, number, rule, subjects};
 use super::losses;
 use super::results::{Kept, Results};
 use super::summary;
@@ -184,7 +184,7 @@ fn line(name: &str, metric: &str, file: &str, setting: &str, subjects: &[&str], 
 
 fn head(first: &str, subjects: &[&str]) -> String {
     let names = subjects.join(" | ");
-    let dashes = "---|".repeat(subjects.len() + 3);
+    let dashes = rule(1, subjects.len() + 2);
     format!("| {first} | {names} | ours, least to most | ahead |\n|{dashes}\n")
 }
 
@@ -290,7 +290,7 @@ fn cell_of_all(results: &Results, file: &str, metric: &str, subject: &str) -> St
 
 fn plain_head(first: &str, columns: &[impl AsRef<str>]) -> String {
     let names = columns.iter().map(|name| name.as_ref().to_owned());
-    let dashes = "---|".repeat(columns.len() + 1);
+    let dashes = rule(1, columns.len());
     format!("{}|{dashes}\n", plain_line(first, names))
 }
 

@@ -1,6 +1,6 @@
 //! One table of what matters to a user of tables, beside each other store.
 
-use super::figures::{is_rate, number};
+use super::figures::{is_rate, number, rule};
 use super::results::Results;
 use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
 
@@ -98,7 +98,7 @@ const LINES: &[Line] = &[
 /// Writes a row for each figure: how many times as good we are as each other store.
 pub(super) fn table(results: &Results) -> String {
     let mut text = format!("| times as good as | {} |\n", COLUMNS.join(" | "));
-    text += &format!("|{}\n", "---|".repeat(COLUMNS.len() + 1));
+    text += &format!("|{}\n", rule(1, COLUMNS.len()));
     for &(claim, file, setting, metric) in LINES {
         let ours = results.figure(file, setting, metric, TABLE_BASELINE);
         let cells = COLUMNS.map(|other| {

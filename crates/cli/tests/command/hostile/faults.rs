@@ -62,7 +62,7 @@ fn a_failing_system_call_is_an_error_or_does_no_harm() {
     let mut findings = Findings::default();
     // Runs that failed and runs that did their work, by the call that failed.
     let mut endings: BTreeMap<Call, [u32; 2]> = BTreeMap::new();
-    for () in Cases::new(250) {
+    for () in Cases::new(420) {
         let clean = &scenarios[pick(scenarios.len())];
         let at = pick(clean.calls.len());
         let call = clean.calls[at];

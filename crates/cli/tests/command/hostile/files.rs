@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use bedload_testkit::stride;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -92,34 +93,34 @@ fn nothing_is_read_or_written_through_what_is_no_file_of_the_store() {
     assert!(paths.len() >= 6, "{paths:?}");
 
     let mut findings = Findings::default();
-    for path in &paths {
+    let cases = paths
+        .iter()
+        .flat_map(|path| ALL.into_iter().map(move |strange| (path, strange)))
+        .flat_map(|(path, strange)| COMMANDS.into_iter().map(move |command| (path, strange, command)));
+    for (path, strange, command) in cases.step_by(stride()) {
         let name = path.strip_prefix(origin.path("s")).unwrap();
-        for strange in ALL {
-            for command in COMMANDS {
-                let place = Place::new();
-                copy(&origin.path(""), &place.path(""));
-                place.write("victim", VICTIM);
-                std::fs::create_dir(place.path("victims")).unwrap();
-                place.write("victims/data", VICTIM);
-                replace(&place.path("s").join(name), strange, &place);
-                let case = format!("{command}, {} is {strange:?}", name.display());
-                let checked = run_limited(&mut place.command(command), |_| ()).and_then(|limited| {
-                    let Limited { code, stderr, .. } = limited;
-                    orderly(code, &stderr)?;
-                    let victim = std::fs::read(place.path("victim")).unwrap();
-                    let others = std::fs::read_dir(place.path("victims")).unwrap().count();
-                    let other = std::fs::read(place.path("victims/data")).unwrap();
-                    if victim != VICTIM || other != VICTIM || others != 1 {
-                        return Err(format!("changes what is not the store's, and says {stderr}"));
-                    }
-                    if place.path("nothing").exists() {
-                        return Err(format!("creates a file elsewhere, and says {stderr}"));
-                    }
-                    Ok(())
-                });
-                findings.note(&case, checked);
+        let place = Place::new();
+        copy(&origin.path(""), &place.path(""));
+        place.write("victim", VICTIM);
+        std::fs::create_dir(place.path("victims")).unwrap();
+        place.write("victims/data", VICTIM);
+        replace(&place.path("s").join(name), strange, &place);
+        let case = format!("{command}, {} is {strange:?}", name.display());
+        let checked = run_limited(&mut place.command(command), |_| ()).and_then(|limited| {
+            let Limited { code, stderr, .. } = limited;
+            orderly(code, &stderr)?;
+            let victim = std::fs::read(place.path("victim")).unwrap();
+            let others = std::fs::read_dir(place.path("victims")).unwrap().count();
+            let other = std::fs::read(place.path("victims/data")).unwrap();
+            if victim != VICTIM || other != VICTIM || others != 1 {
+                return Err(format!("changes what is not the store's, and says {stderr}"));
             }
-        }
+            if place.path("nothing").exists() {
+                return Err(format!("creates a file elsewhere, and says {stderr}"));
+            }
+            Ok(())
+        });
+        findings.note(&case, checked);
     }
     findings.assert_none();
 }
