@@ -132,7 +132,7 @@ pub(super) unsafe fn insert(
                 lock.release();
             } else {
                 #[cfg(feature = "harness")]
-                crate::hooks::pause();
+                crate::hooks::pause(crate::hooks::Pause::Insertion);
                 pending::publish(index, std::slice::from_ref(&entry), || lock.release());
             }
             return Ok(matches!(found, Found::Nothing));
@@ -149,6 +149,8 @@ unsafe fn look_up(row: &Row, index: &Index, entry: &Entry, check: pg_sys::IndexU
     use pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
     loop {
         let (in_head, in_tree, deletions) = index.entries_of_key(entry);
+        #[cfg(feature = "harness")]
+        crate::hooks::pause(crate::hooks::Pause::Judgement);
         let mut found = Found::Nothing;
         let mut is_refound = false;
         let mut dead = (Vec::new(), Vec::new());
