@@ -37,6 +37,8 @@ mod scans;
 mod schema;
 mod shards;
 mod small;
+mod small_rates;
+mod sqlsmith;
 mod standby;
 mod stats;
 mod transactions;
