@@ -20,23 +20,26 @@ pub(crate) enum Pause {
     Judgement,
     /// A unique key was checked, and its entry is not in the index yet.
     Insertion,
+    /// An index-only scan has entries, and has not asked yet which of their rows all can see.
+    Visibility,
 }
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
-static PAUSES: [GucSetting<i32>; 2] = [GucSetting::<i32>::new(0), GucSetting::<i32>::new(0)];
+static PAUSES: [GucSetting<i32>; 3] = [const { GucSetting::<i32>::new(0) }; 3];
 
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 pub(crate) fn register() {
-    let [judgement, insertion] = &PAUSES;
-    for (name, pause) in [
-        (c"bedload.pause_before_judgement", judgement),
-        (c"bedload.pause_before_insertion", insertion),
-    ] {
+    let names = [
+        c"bedload.pause_before_judgement",
+        c"bedload.pause_before_insertion",
+        c"bedload.pause_before_visibility",
+    ];
+    for (name, pause) in names.into_iter().zip(&PAUSES) {
         GucRegistry::define_int_guc(
             name,
-            c"The advisory lock that tests have a session wait for while it checks a unique key.",
+            c"The advisory lock that tests have a session wait for.",
             c"",
             pause,
             0,
@@ -67,11 +70,7 @@ pub(crate) fn register() {
 
 /// Waits as long as a test holds the lock that the session was given.
 pub(crate) fn pause(at: Pause) {
-    let [judgement, insertion] = &PAUSES;
-    let lock = match at {
-        Pause::Judgement => judgement.get(),
-        Pause::Insertion => insertion.get(),
-    };
+    let lock = PAUSES[at as usize].get();
     if lock > 0 {
         let lock = i64::from(lock).into_datum();
         // SAFETY: the function takes an int8.

@@ -45,4 +45,5 @@ mod transactions;
 mod trunk;
 mod types;
 mod unique;
+mod unique_pauses;
 mod vacuum;

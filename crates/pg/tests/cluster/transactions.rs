@@ -313,6 +313,21 @@ fn temporary_and_unlogged_tables_have_indexes() {
         same_rows(&mut client, name, "k < 500");
         check(&mut client, &format!("{name}_k"));
     }
+    // Emptied at each commit, when entries have been published.
+    execute(
+        &mut client,
+        "CREATE TEMP TABLE e (k int8, id int8) ON COMMIT DELETE ROWS; CREATE INDEX e_k ON e USING bedload (k)",
+    );
+    for _ in 0..3 {
+        execute(
+            &mut client,
+            "BEGIN; INSERT INTO e SELECT i, i FROM generate_series(1, 700) i",
+        );
+        assert_eq!(same_rows(&mut client, "e", "k > 100"), 600);
+        execute(&mut client, "COMMIT");
+        assert_eq!(same_rows(&mut client, "e", "k > 100"), 0);
+        check(&mut client, "e_k");
+    }
     drop(client);
     cluster.kill_and_recover();
     let mut client = cluster.client();
