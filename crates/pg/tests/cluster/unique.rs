@@ -457,6 +457,48 @@ fn indexes_are_built_concurrently_and_over_dead_rows() {
     );
 }
 
+/// A transaction that has looked for a key before it inserts it, and waits for another one, is told
+/// that it cannot be serialized, rather than of a duplicate that it has not seen: it may try again.
+#[test]
+fn serializable_transactions_are_told_so_first() {
+    let cluster = Cluster::start();
+    let (mut first, mut observer) = (cluster.client(), cluster.client());
+    let begin = "SET enable_seqscan = off; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM t WHERE k = 1;
+                 INSERT INTO t VALUES (1)";
+    for method in ["btree", "bedload"] {
+        execute(
+            &mut observer,
+            &format!(
+                "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8); CREATE UNIQUE INDEX t_k ON t USING {method} (k)"
+            ),
+        );
+        execute(&mut first, begin);
+        let second = start(&cluster.socket(), begin);
+        assert!(is_waiting(&second));
+        execute(&mut first, "COMMIT");
+        assert_eq!(finish(&second).expect_err("refused")[0], "40001", "{method}");
+    }
+}
+
+/// A check marks the entries of dead rows that it finds, so the next one does not look at these
+/// rows again.
+#[test]
+fn checks_pass_over_rows_that_others_found_dead() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k)",
+    );
+    let insert = "INSERT INTO t VALUES (1, 1)";
+    for _ in 0..200 {
+        execute_each(&mut client, &[insert, "DELETE FROM t"]);
+    }
+    let pages = pages_of(&mut client, insert);
+    assert!(pages < 60, "{pages} pages");
+    check(&mut client, "t_k");
+}
+
 /// A check asks the filters of runs, so a key that is new reads few of their pages.
 #[test]
 fn the_check_of_a_new_key_asks_filters() {
