@@ -22,10 +22,12 @@ pub(crate) enum Pause {
     Insertion,
     /// An index-only scan has entries, and has not asked yet which of their rows all can see.
     Visibility,
+    /// Pages are not named any more, and are about to be retired.
+    Retirement,
 }
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
-static PAUSES: [GucSetting<i32>; 3] = [const { GucSetting::<i32>::new(0) }; 3];
+static PAUSES: [GucSetting<i32>; 4] = [const { GucSetting::<i32>::new(0) }; 4];
 
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -35,6 +37,7 @@ pub(crate) fn register() {
         c"bedload.pause_before_judgement",
         c"bedload.pause_before_insertion",
         c"bedload.pause_before_visibility",
+        c"bedload.pause_before_retirement",
     ];
     for (name, pause) in names.into_iter().zip(&PAUSES) {
         GucRegistry::define_int_guc(
