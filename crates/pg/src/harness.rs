@@ -200,6 +200,32 @@ fn harness_reservation_is_kept(index: pg_sys::Oid) -> bool {
     is_kept
 }
 
+/// How many rows an ordered scan by an index finds under a snapshot that sees rows of transactions
+/// under way.
+#[pg_extern(sql = false)]
+fn harness_rows_of_a_dirty_scan(table: pg_sys::Oid, index: pg_sys::Oid) -> i64 {
+    let lock = pg_sys::RowExclusiveLock.cast_signed();
+    let mut dirty = pg_sys::SnapshotData {
+        snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+        ..Default::default()
+    };
+    // SAFETY: both are locked by opening them, and closed behind the scan; an error ends the
+    // transaction.
+    unsafe {
+        let (table, index) = (pg_sys::table_open(table, lock), pg_sys::index_open(index, lock));
+        let scan = pg_sys::systable_beginscan_ordered(table, index, &raw mut dirty, 0, std::ptr::null_mut());
+        let forward = pg_sys::ScanDirection::ForwardScanDirection;
+        let mut rows = 0;
+        while !pg_sys::systable_getnext_ordered(scan, forward).is_null() {
+            rows += 1;
+        }
+        pg_sys::systable_endscan_ordered(scan);
+        pg_sys::index_close(index, pg_sys::NoLock.cast_signed());
+        pg_sys::table_close(table, pg_sys::NoLock.cast_signed());
+        rows
+    }
+}
+
 /// How many pages are lost. Writers wait.
 #[pg_extern(sql = false)]
 fn harness_lost(index: pg_sys::Oid) -> i64 {

@@ -4,25 +4,58 @@
 #![expect(unsafe_code, reason = "tests wait and crash by calls into PostgreSQL")]
 
 use std::cell::Cell;
+use std::ffi::CString;
 
 use bedload_trees::be_tree::MaintenanceWork;
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_sys};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, Spi, pg_sys};
 
 /// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare
 /// paths become common.
 static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
 
-/// The number of an advisory lock that a session waits for where it is asked to pause; 0: none.
-static PAUSE: GucSetting<i32> = GucSetting::<i32>::new(0);
+/// Where a session may be asked to pause.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pause {
+    /// The check of a unique key has its entries, and has not looked at their rows.
+    Judgement,
+    /// A unique key was checked, and its entry is not in the index yet.
+    Insertion,
+    /// An index-only scan has entries, and has not asked yet which of their rows all can see.
+    Visibility,
+    /// Pages are not named any more, and are about to be retired.
+    Retirement,
+}
+
+/// For each place the number of an advisory lock that a session waits for there; 0: none.
+static PAUSES: [GucSetting<i32>; 4] = [const { GucSetting::<i32>::new(0) }; 4];
+
+/// A statement for the time between the publication of a transaction's entries and its end.
+static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 pub(crate) fn register() {
-    GucRegistry::define_int_guc(
-        c"bedload.pause",
-        c"The advisory lock that tests have a session wait for between a check and an insertion.",
+    let names = [
+        c"bedload.pause_before_judgement",
+        c"bedload.pause_before_insertion",
+        c"bedload.pause_before_visibility",
+        c"bedload.pause_before_retirement",
+    ];
+    for (name, pause) in names.into_iter().zip(&PAUSES) {
+        GucRegistry::define_int_guc(
+            name,
+            c"The advisory lock that tests have a session wait for.",
+            c"",
+            pause,
+            0,
+            i32::MAX,
+            GucContext::Userset,
+            GucFlags::default(),
+        );
+    }
+    GucRegistry::define_string_guc(
+        c"bedload.late_statement",
+        c"A statement that tests have executed when the entries of a transaction have been published.",
         c"",
-        &PAUSE,
-        0,
-        i32::MAX,
+        &LATE_STATEMENT,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -39,14 +72,26 @@ pub(crate) fn register() {
 }
 
 /// Waits as long as a test holds the lock that the session was given.
-pub(crate) fn pause() {
-    let lock = PAUSE.get();
+pub(crate) fn pause(at: Pause) {
+    let lock = PAUSES[at as usize].get();
     if lock > 0 {
         let lock = i64::from(lock).into_datum();
         // SAFETY: the function takes an int8.
         unsafe {
             pgrx::direct_function_call_as_datum(pg_sys::pg_advisory_xact_lock_shared_int8, &[lock]);
         }
+    }
+}
+
+/// Executes what a session was given for the end of its transactions, as another extension might.
+pub(crate) fn execute_late_statement() {
+    if let Some(statement) = LATE_STATEMENT.get() {
+        let statement = statement.to_string_lossy();
+        // SAFETY: the transaction is still in progress; an error ends it with its snapshots.
+        unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
+        Spi::run(&statement).expect("a statement that can be executed");
+        // SAFETY: pushed above.
+        unsafe { pg_sys::PopActiveSnapshot() };
     }
 }
 

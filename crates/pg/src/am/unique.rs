@@ -11,6 +11,11 @@
 //! 4. A row address is worth something only while no bulk deletion has ended since its entry was
 //!    read: after that it may be another row's. A check that found something starts again then.
 //!
+//! Tests in `crates/pg/tests/cluster` that fail where a rule is broken: `entries_do_not_wait` (1)
+//! and `of_three_sessions_one_wins` (3) of `unique.rs`,
+//! `no_other_session_comes_between_check_and_insertion` (2) and
+//! `a_row_in_the_place_of_a_dead_one_is_no_duplicate` (4) of `unique_pauses.rs`.
+//!
 //! Rows are judged as `_bt_check_unique` of PostgreSQL's B-tree judges them
 //! (src/backend/access/nbtree/nbtinsert.c).
 
@@ -132,7 +137,7 @@ pub(super) unsafe fn insert(
                 lock.release();
             } else {
                 #[cfg(feature = "harness")]
-                crate::hooks::pause();
+                crate::hooks::pause(crate::hooks::Pause::Insertion);
                 pending::publish(index, std::slice::from_ref(&entry), || lock.release());
             }
             return Ok(matches!(found, Found::Nothing));
@@ -149,6 +154,8 @@ unsafe fn look_up(row: &Row, index: &Index, entry: &Entry, check: pg_sys::IndexU
     use pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
     loop {
         let (in_head, in_tree, deletions) = index.entries_of_key(entry);
+        #[cfg(feature = "harness")]
+        crate::hooks::pause(crate::hooks::Pause::Judgement);
         let mut found = Found::Nothing;
         let mut is_refound = false;
         let mut dead = (Vec::new(), Vec::new());

@@ -46,6 +46,11 @@
 //!    pass over it; scans on a standby, where older snapshots may see the row, do not. Sealing
 //!    takes marked entries along without their marks.
 //!
+//! Tests in `crates/pg/tests/cluster` that fail where a rule is broken:
+//! `an_error_while_the_head_is_sealed_loses_nothing` (2) and `the_head_survives_crashes` (4) of
+//! `head.rs`, `rows_in_the_place_of_dead_ones_are_not_marked` and
+//! `a_standby_takes_no_notice_of_marks` (7) of `dead.rs`.
+//!
 //! # Invariants
 //!
 //! 1. `full` is at most [`SLOTS`], and no full page is empty.

@@ -229,6 +229,8 @@ impl PgPages {
         let Some((first, last)) = pages.iter().min().zip(pages.iter().max()) else {
             return;
         };
+        #[cfg(feature = "harness")]
+        crate::hooks::pause(crate::hooks::Pause::Retirement);
         for &id in pages {
             self.retire_page(id, None);
         }

@@ -34,6 +34,26 @@
 //!     on the way, in a subtransaction that is then rolled back, leaves the entries of its parents
 //!     waiting. Entries that were published in part are published again: the tree takes an entry
 //!     that it has as the same entry.
+//!
+//! Tests in `crates/pg/tests/cluster` that fail where a rule is broken, of `transactions.rs` if no
+//! file is named:
+//!
+//! - 1: `a_session_sees_what_waits_and_others_see_it_when_it_is_committed`,
+//!   `entries_are_published_before_a_transaction_is_prepared`,
+//!   `rows_of_deferred_triggers_are_published`,
+//!   `rows_that_come_after_the_publication_do_not_wait`
+//! - 2: `entries_of_an_aborted_subtransaction_are_dropped`
+//! - 3: `rows_that_may_be_taken_back_do_not_wait`
+//! - 4: `entries_are_published_before_a_parallel_query`
+//! - 5: `a_session_sees_what_waits_and_others_see_it_when_it_is_committed`,
+//!   `entries_are_published_before_a_scan_that_sees_uncommitted_rows`
+//! - 6: `serializable_transactions_are_serializable`
+//! - 7: those of `files.rs`, and `entries_belong_to_a_file`
+//! - 8: `an_index_is_locked_while_entries_wait_for_it`
+//! - 9: `waiting_entries_are_bounded_over_all_indexes` of `flushes.rs`, and
+//!   `entries_of_an_index_wait_as_it_says` of `options.rs`
+//! - 10: `entries_do_not_wait` of `unique.rs`
+//! - 11: the others of `flushes.rs`
 
 #![expect(
     unsafe_code,

@@ -38,6 +38,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _argu
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
             flush_last();
             PENDING.with_borrow_mut(|pending| pending.writes_through = true);
+            #[cfg(feature = "harness")]
+            crate::hooks::execute_late_statement();
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_ABORT

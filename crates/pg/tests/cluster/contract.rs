@@ -17,6 +17,7 @@ pub(crate) fn declare(client: &mut Client) {
         "harness_lost(regclass) RETURNS int8",
         "harness_raise_at(int4) RETURNS int4",
         "harness_reservation_is_kept(regclass) RETURNS bool",
+        "harness_rows_of_a_dirty_scan(regclass, regclass) RETURNS int8",
         "harness_work() RETURNS int8[]",
     ] {
         let name = function.split('(').next().unwrap_or_default();

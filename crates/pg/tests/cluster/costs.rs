@@ -51,7 +51,8 @@ pub(crate) fn processor_ns(process: i32) -> f64 {
     first.parse().expect("a number")
 }
 
-fn wal_position(client: &mut Client) -> f64 {
+/// Bytes of the log that were written so far.
+pub(crate) fn wal_position(client: &mut Client) -> f64 {
     number(client, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8") as f64
 }
 

@@ -1,12 +1,14 @@
 //! `kill -9` of the whole server under load, and recovery.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::TryRecvError;
 use std::thread;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, connect};
 use crate::contract::declare;
 use crate::rows::{Rng, check, create_table, execute, number, same_rows};
+use crate::unique::{finish, is_waiting, start};
 
 const WRITERS: usize = 2;
 
@@ -193,4 +195,38 @@ fn vacuum_frees_nothing_that_is_in_use() {
     execute(&mut client, "VACUUM t");
     same_rows(&mut client, "t", "true");
     assert_eq!(number(&mut client, "SELECT harness_lost('t_k')"), 0);
+}
+
+/// `VACUUM` takes pages for lost that another session has unlinked and is about to free.
+#[test]
+fn vacuum_waits_for_those_who_are_about_to_free_pages() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(&mut client, "SET bedload.batch_entries = 0");
+    while number(&mut client, "SELECT head_pages FROM bedload_stats('t_k')") < 8 {
+        execute(
+            &mut client,
+            "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 8) i",
+        );
+    }
+    execute(&mut client, "SELECT pg_advisory_lock(7)");
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    let sealing = start(
+        &cluster.socket(),
+        "SET bedload.batch_entries = 0; SET bedload.pause_before_retirement = 7;
+         INSERT INTO t SELECT i, i FROM generate_series(1, 200) i",
+    );
+    while number(&mut client, waits) == 0 {
+        assert_eq!(sealing.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let vacuuming = start(&cluster.socket(), "VACUUM t");
+    assert!(is_waiting(&vacuuming), "the other is about to free pages");
+    execute(&mut client, "SELECT pg_advisory_unlock(7)");
+    assert_eq!(finish(&sealing), Ok(()));
+    assert_eq!(finish(&vacuuming), Ok(()));
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
 }

@@ -98,6 +98,34 @@ fn a_copy_that_is_rolled_back_loses_no_entries() {
     }
 }
 
+/// Rows come between two statements that give the index another file each.
+#[test]
+fn an_index_gets_two_files_in_a_transaction() {
+    let (_cluster, mut client) = begin();
+    let mut base = 10_000;
+    for first in MOVES {
+        for second in MOVES {
+            base += 10_000;
+            let rows =
+                |from: i32| format!("INSERT INTO t SELECT {from} + i, i FROM generate_series(1, 10) i");
+            execute(
+                &mut client,
+                &format!(
+                    "BEGIN; {}; {first}; {}; {second}; {}",
+                    rows(base),
+                    rows(base + 1000),
+                    rows(base + 2000)
+                ),
+            );
+            let condition = format!("k > {base}");
+            assert_eq!(same_rows(&mut client, "t", &condition), 30, "{first}; {second}");
+            execute(&mut client, "COMMIT");
+            assert_eq!(same_rows(&mut client, "t", &condition), 30, "{first}; {second}");
+            check(&mut client, "t_k");
+        }
+    }
+}
+
 /// An event trigger inserts rows when a statement has begun, and before it copies the file.
 #[test]
 fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
@@ -122,4 +150,46 @@ fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
     );
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
     check(&mut client, "t_k");
+    // Which rows a copy of a file has that was built within the transaction is not known.
+    execute(
+        &mut client,
+        "BEGIN; REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE one",
+    );
+    let refused = client.batch_execute("COMMIT").expect_err("refused");
+    let message = refused
+        .as_db_error()
+        .map_or("", postgres::error::DbError::message);
+    assert!(message.contains("was rebuilt and moved"), "{message}");
+    execute(&mut client, "ROLLBACK");
+    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
+    check(&mut client, "t_k");
+}
+
+/// An event trigger inserts rows when a statement has begun that gives all rows of the table other
+/// addresses: their entries are of the old ones, which are those of other rows then.
+#[test]
+fn rows_of_an_event_trigger_are_in_a_rewritten_table_once() {
+    let (_cluster, mut client) = begin();
+    execute(
+        &mut client,
+        "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
+         END $$;
+         CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
+             EXECUTE FUNCTION add_rows();",
+    );
+    let mut expected = 0;
+    for end in ["COMMIT", "ROLLBACK TO s; COMMIT", "RELEASE s; COMMIT"] {
+        execute(
+            &mut client,
+            "INSERT INTO t SELECT -i, i FROM generate_series(1, 500) i; DELETE FROM t WHERE k < 0;
+             BEGIN; INSERT INTO t VALUES (4000, 1); SAVEPOINT s;
+             ALTER TABLE t ALTER COLUMN id TYPE int8 USING id + 0",
+        );
+        same_rows(&mut client, "t", "true");
+        execute(&mut client, end);
+        expected += if end.starts_with("ROLLBACK") { 1 } else { 11 };
+        assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected, "{end}");
+        check(&mut client, "t_k");
+    }
 }

@@ -205,6 +205,37 @@ fn an_error_while_the_head_is_written_loses_nothing() {
     }
 }
 
+/// Raises an error at every point at which entries go from the head to the tree.
+#[test]
+fn an_error_while_the_head_is_sealed_loses_nothing() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(&mut client, "SET bedload.batch_entries = 0");
+    for statement in ["SELECT bedload_drain('t_k')", "VACUUM (INDEX_CLEANUP ON) t"] {
+        let mut points = 0;
+        for point in 1.. {
+            execute(
+                &mut client,
+                &format!(
+                    "TRUNCATE t; INSERT INTO t SELECT i * 3, i FROM generate_series(1, 70) i;
+                     DELETE FROM t WHERE id = 7; SELECT harness_raise_at({point})"
+                ),
+            );
+            let is_raised = client.batch_execute(statement).is_err();
+            execute(&mut client, "SELECT harness_raise_at(0)");
+            assert_eq!(same_rows(&mut client, "t", "k > 0"), 69, "{statement} at {point}");
+            check(&mut client, "t_k");
+            if !is_raised {
+                break;
+            }
+            points += 1;
+        }
+        assert!(points >= 5, "{points} points of {statement}");
+    }
+}
+
 /// An entry in the head is found once, also if it came twice after a crash.
 #[test]
 fn the_head_survives_crashes() {

@@ -1,8 +1,11 @@
 //! Scans find what a sequential scan finds.
 
+use std::thread;
+use std::time::Duration;
+
 use postgres::Client;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, connect};
 use crate::rows::{
     By, Rng, check, create_table, execute, execute_each, number, pages_of, plan, rows_by, same_rows,
 };
@@ -314,7 +317,76 @@ fn index_only_scans_return_what_the_table_has() {
     check(&mut client, "t_k");
 }
 
-/// A scan goes on where its last window ended, without another descent.
+/// A scan has entries of dead rows at hand, whose pages become all-visible before it comes to them.
+#[test]
+fn index_only_scans_pass_over_dead_rows_that_vacuum_has_removed() {
+    // Of two runs, or of a run and of the head.
+    for (fetched, batch_entries) in [(1, 0), (85, 0), (1, 1000), (5, 1000), (21, 1000)] {
+        let cluster = Cluster::start_with("bedload.shrunk = 1");
+        let (mut client, mut other) = (cluster.client(), cluster.client());
+        create_table(&mut client);
+        execute_each(
+            &mut client,
+            &[
+                "INSERT INTO t SELECT 2 * i, i FROM generate_series(1, 900) i",
+                &format!("SET bedload.batch_entries = {batch_entries}"),
+                "INSERT INTO t SELECT 2 * i + 1, i FROM generate_series(1, 900) i",
+                "VACUUM (INDEX_CLEANUP OFF, ANALYZE) t",
+                "DELETE FROM t WHERE id % 2 = 0",
+            ],
+        );
+        execute(
+            &mut other,
+            "SET enable_seqscan = off; SET enable_bitmapscan = off",
+        );
+        let query = "SELECT k FROM t ORDER BY k";
+        assert!(plan(&mut other, query).contains("Index Only Scan"));
+        execute(&mut other, &format!("BEGIN; DECLARE c CURSOR FOR {query}"));
+        let first = format!("FETCH {fetched} FROM c");
+        let mut seen = other.query(&first, &[]).expect("rows").len();
+        execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+        seen += other.query("FETCH ALL FROM c", &[]).expect("rows").len();
+        assert_eq!(seen, 900, "after {fetched} rows, {batch_entries} a batch");
+    }
+}
+
+/// `VACUUM` comes between the entries of a scan and its look at which of their rows all can see.
+#[test]
+fn index_only_scans_ask_for_visibility_in_time() {
+    for batch_entries in [0, 100_000] {
+        let cluster = Cluster::start_with("bedload.shrunk = 1");
+        let mut client = cluster.client();
+        create_table(&mut client);
+        execute(
+            &mut client,
+            &format!(
+                "SET bedload.batch_entries = {batch_entries}; INSERT INTO t SELECT i, i FROM generate_series(1, 900) i"
+            ),
+        );
+        execute(
+            &mut client,
+            "DELETE FROM t WHERE k % 2 = 0; SELECT pg_advisory_lock(7)",
+        );
+        let socket = cluster.socket();
+        let counting = thread::spawn(move || {
+            let mut counter = connect(&socket).expect("a session");
+            execute(
+                &mut counter,
+                "SET enable_seqscan = off; SET enable_bitmapscan = off; SET bedload.pause_before_visibility = 7",
+            );
+            number(&mut counter, "SELECT count(*) FROM t WHERE k > 0")
+        });
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while number(&mut client, waits) == 0 {
+            assert!(!counting.is_finished(), "it pauses");
+            thread::sleep(Duration::from_millis(2));
+        }
+        execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+        execute(&mut client, "SELECT pg_advisory_unlock(7)");
+        assert_eq!(counting.join().expect("a count"), 450);
+    }
+}
+
 /// The index does not know of a version that is in the same page as the one before it.
 #[test]
 fn index_only_scans_return_rows_that_were_updated_in_their_page() {
@@ -338,6 +410,7 @@ fn index_only_scans_return_rows_that_were_updated_in_their_page() {
     assert_eq!(number(&mut client, query), 1000);
 }
 
+/// A scan goes on where its last window ended, without another descent.
 #[test]
 fn a_scan_descends_once() {
     let cluster = Cluster::start_with("bedload.shrunk = 1");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
+use crate::contract::declare;
 use crate::rows::{By, check, create_table, execute, execute_each, number, pending, rows_by, same_rows};
 
 fn table(client: &mut Client) {
@@ -312,6 +313,21 @@ fn temporary_and_unlogged_tables_have_indexes() {
         same_rows(&mut client, name, "k < 500");
         check(&mut client, &format!("{name}_k"));
     }
+    // Emptied at each commit, when entries have been published.
+    execute(
+        &mut client,
+        "CREATE TEMP TABLE e (k int8, id int8) ON COMMIT DELETE ROWS; CREATE INDEX e_k ON e USING bedload (k)",
+    );
+    for _ in 0..3 {
+        execute(
+            &mut client,
+            "BEGIN; INSERT INTO e SELECT i, i FROM generate_series(1, 700) i",
+        );
+        assert_eq!(same_rows(&mut client, "e", "k > 100"), 600);
+        execute(&mut client, "COMMIT");
+        assert_eq!(same_rows(&mut client, "e", "k > 100"), 0);
+        check(&mut client, "e_k");
+    }
     drop(client);
     cluster.kill_and_recover();
     let mut client = cluster.client();
@@ -354,6 +370,51 @@ fn rows_of_deferred_triggers_are_published() {
         assert_eq!(found(&mut other, "k > 5000"), before + 10, "{end}");
     }
     check(&mut client, "t_k");
+}
+
+/// Another extension inserts rows when the entries of the transaction have been published.
+#[test]
+fn rows_that_come_after_the_publication_do_not_wait() {
+    let cluster = Cluster::start();
+    let (mut client, mut other) = (cluster.client(), cluster.client());
+    table(&mut client);
+    for (rows, end) in [
+        (10, "COMMIT"),
+        (20, "PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'"),
+    ] {
+        execute(
+            &mut client,
+            "BEGIN; INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
+             SET LOCAL bedload.late_statement = 'INSERT INTO t SELECT 7000 + i, i FROM generate_series(1, 10) i'",
+        );
+        end.split("; ")
+            .for_each(|statement| execute(&mut client, statement));
+        assert_eq!(found(&mut other, "k BETWEEN 5000 AND 6000"), rows, "{end}");
+        assert_eq!(found(&mut other, "k > 7000"), rows, "{end}");
+    }
+    check(&mut client, "t_k");
+}
+
+/// A scan that sees rows of transactions under way decides what two of them may do together, so
+/// each has its own rows in the index before it looks for those of the other.
+#[test]
+fn entries_are_published_before_a_scan_that_sees_uncommitted_rows() {
+    let cluster = Cluster::start();
+    let (mut client, mut other) = (cluster.client(), cluster.client());
+    declare(&mut client);
+    table(&mut client);
+    let seen = "SELECT harness_rows_of_a_dirty_scan('t', 't_k')";
+    execute(
+        &mut client,
+        "BEGIN; INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i",
+    );
+    assert_eq!(pending(&mut client, "t_k"), 10);
+    assert_eq!(number(&mut other, seen), 1000);
+    assert_eq!(number(&mut client, seen), 1010);
+    assert_eq!(pending(&mut client, "t_k"), 0);
+    assert_eq!(number(&mut other, seen), 1010);
+    execute(&mut client, "ROLLBACK");
+    assert_eq!(number(&mut other, seen), 1000);
 }
 
 /// No other session moves, rebuilds or drops an index for which entries wait.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Barrier;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::cluster::{Cluster, connect};
 use crate::rows::{Rng, check, execute, execute_each, number, pages_of, pending, plan};
 
 /// An error, as drivers see it: its code, message, detail, table and constraint.
-type Failure = [String; 5];
+pub(crate) type Failure = [String; 5];
 
-fn failure(error: &postgres::Error) -> Failure {
+pub(crate) fn failure(error: &postgres::Error) -> Failure {
     let error = error.as_db_error().expect("of the server");
     [
         error.code().code(),
@@ -150,7 +150,7 @@ fn entries_do_not_wait() {
 }
 
 /// Runs a statement on a session in the background.
-fn start(socket: &Path, statement: &str) -> Receiver<Result<(), Failure>> {
+pub(crate) fn start(socket: &Path, statement: &str) -> Receiver<Result<(), Failure>> {
     let (sender, receiver) = channel();
     let mut client = connect(socket).expect("a session");
     let statement = statement.to_owned();
@@ -162,39 +162,12 @@ fn start(socket: &Path, statement: &str) -> Receiver<Result<(), Failure>> {
     receiver
 }
 
-fn is_waiting(receiver: &Receiver<Result<(), Failure>>) -> bool {
+pub(crate) fn is_waiting(receiver: &Receiver<Result<(), Failure>>) -> bool {
     receiver.recv_timeout(Duration::from_millis(150)) == Err(RecvTimeoutError::Timeout)
 }
 
-fn finish(receiver: &Receiver<Result<(), Failure>>) -> Result<(), Failure> {
+pub(crate) fn finish(receiver: &Receiver<Result<(), Failure>>) -> Result<(), Failure> {
     receiver.recv_timeout(Duration::from_secs(60)).expect("it ends")
-}
-
-/// A session waits between its check of a key and the insertion, while another inserts the key.
-#[test]
-fn no_other_session_comes_between_check_and_insertion() {
-    let cluster = Cluster::start();
-    let (mut client, socket) = (cluster.client(), cluster.socket());
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
-         SELECT pg_advisory_lock(7)",
-    );
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-    let first = start(&socket, "SET bedload.pause = 7; INSERT INTO t VALUES (1, 1)");
-    while number(&mut client, waits) == 0 {
-        assert_eq!(first.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
-        thread::sleep(Duration::from_millis(2));
-    }
-    let second = start(&socket, "INSERT INTO t VALUES (1, 2)");
-    assert!(is_waiting(&second), "the other has the key's lock");
-    // Another key has another lock.
-    execute(&mut cluster.client(), "INSERT INTO t VALUES (2, 3)");
-    execute(&mut client, "SELECT pg_advisory_unlock(7)");
-    assert_eq!(finish(&first), Ok(()));
-    assert_eq!(finish(&second).expect_err("a duplicate")[0], "23505");
-    assert_eq!(number(&mut client, "SELECT sum(id)::int8 FROM t"), 4);
-    check(&mut client, "t_k");
 }
 
 /// A transaction has done something to a key, another inserts it and waits, then the first one
@@ -258,10 +231,12 @@ fn two_sessions_meet_as_over_a_btree() {
 fn of_three_sessions_one_wins() {
     let cluster = Cluster::start();
     let (mut first, mut observer) = (cluster.client(), cluster.client());
+    // All keys share a lock, as a function compares them.
     execute(
         &mut first,
-        "CREATE TABLE t (k text); CREATE UNIQUE INDEX t_k ON t USING bedload (k)",
+        "CREATE TABLE t (k text COLLATE \"en-x-icu\"); CREATE UNIQUE INDEX t_k ON t USING bedload (k)",
     );
+    execute(&mut observer, "SET lock_timeout = '10s'");
     for (at, end, winners) in [(1, "ROLLBACK", 1), (2, "COMMIT", 0)] {
         execute(&mut first, &format!("BEGIN; INSERT INTO t VALUES ('{at}')"));
         let statement = format!("INSERT INTO t VALUES ('{at}')");
@@ -480,6 +455,48 @@ fn indexes_are_built_concurrently_and_over_dead_rows() {
             "t_k"
         ]
     );
+}
+
+/// A transaction that has looked for a key before it inserts it, and waits for another one, is told
+/// that it cannot be serialized, rather than of a duplicate that it has not seen: it may try again.
+#[test]
+fn serializable_transactions_are_told_so_first() {
+    let cluster = Cluster::start();
+    let (mut first, mut observer) = (cluster.client(), cluster.client());
+    let begin = "SET enable_seqscan = off; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM t WHERE k = 1;
+                 INSERT INTO t VALUES (1)";
+    for method in ["btree", "bedload"] {
+        execute(
+            &mut observer,
+            &format!(
+                "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8); CREATE UNIQUE INDEX t_k ON t USING {method} (k)"
+            ),
+        );
+        execute(&mut first, begin);
+        let second = start(&cluster.socket(), begin);
+        assert!(is_waiting(&second));
+        execute(&mut first, "COMMIT");
+        assert_eq!(finish(&second).expect_err("refused")[0], "40001", "{method}");
+    }
+}
+
+/// A check marks the entries of dead rows that it finds, so the next one does not look at these
+/// rows again.
+#[test]
+fn checks_pass_over_rows_that_others_found_dead() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k)",
+    );
+    let insert = "INSERT INTO t VALUES (1, 1)";
+    for _ in 0..200 {
+        execute_each(&mut client, &[insert, "DELETE FROM t"]);
+    }
+    let pages = pages_of(&mut client, insert);
+    assert!(pages < 60, "{pages} pages");
+    check(&mut client, "t_k");
 }
 
 /// A check asks the filters of runs, so a key that is new reads few of their pages.

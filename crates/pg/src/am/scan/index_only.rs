@@ -60,6 +60,8 @@ impl Scan {
         if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
             return;
         }
+        #[cfg(feature = "harness")]
+        crate::hooks::pause(crate::hooks::Pause::Visibility);
         let Window { entries, is_visible } = window;
         is_visible.reserve(entries.len());
         let mut known = [None; MAP_PAGES];
