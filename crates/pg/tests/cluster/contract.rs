@@ -30,6 +30,14 @@ pub(crate) fn declare(client: &mut Client) {
     }
 }
 
+/// Whether a statement met the point at which it was to; it must not have met another error.
+pub(crate) fn is_raised(result: Result<(), postgres::Error>) -> bool {
+    let Err(error) = result else { return false };
+    let message = error.as_db_error().map_or("", postgres::error::DbError::message);
+    assert!(message.contains("raised by the tests"), "{error:?}");
+    true
+}
+
 #[test]
 fn pages_of_an_index_keep_the_contract() {
     let cluster = Cluster::start();

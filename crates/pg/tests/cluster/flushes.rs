@@ -3,13 +3,14 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::contract::declare;
+use crate::contract::{declare, is_raised};
+use crate::installation::always_parallel;
 use crate::rows::{check, create_table, execute, number, pending, same_rows};
 
 /// Statements that publish what waits in the session.
 const FLUSHES: [&str; 5] = [
     "SET LOCAL bedload.batch_entries = 10; INSERT INTO t VALUES (1, 1)",
-    "SET LOCAL force_parallel_mode = on; SET LOCAL enable_seqscan = off; SELECT count(*) FROM t WHERE k > 0",
+    "SET LOCAL always_parallel = on; SET LOCAL enable_seqscan = off; SELECT count(*) FROM t WHERE k > 0",
     "ALTER INDEX t_k SET TABLESPACE pg_default; ALTER INDEX t_k RESET (fillfactor)",
     "SELECT bedload_check('t_k')",
     "DO $$ BEGIN
@@ -34,6 +35,7 @@ fn an_error_while_entries_are_published_loses_none() {
     declare(&mut client);
     create_table(&mut client);
     for flush in FLUSHES {
+        let flush = &flush.replace("always_parallel", always_parallel());
         let mut points = 0;
         for point in 1.. {
             rows(&mut client);
@@ -47,7 +49,7 @@ fn an_error_while_entries_are_published_loses_none() {
                      SELECT harness_raise_at({point});"
                 ),
             );
-            let is_raised = client.batch_execute(flush).is_err();
+            let is_raised = is_raised(client.batch_execute(flush));
             execute(
                 &mut client,
                 "ROLLBACK TO s; SELECT harness_raise_at(0); INSERT INTO t VALUES (4, 4); COMMIT",

@@ -6,7 +6,8 @@ use std::thread;
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
-use crate::contract::declare;
+use crate::contract::{declare, is_raised};
+use crate::installation::always_parallel;
 use crate::rows::{Rng, check, create_table, execute, number, same_rows};
 
 /// Bytes of WAL that statements write.
@@ -177,12 +178,11 @@ fn an_error_while_the_head_is_written_loses_nothing() {
                      SELECT harness_raise_at({point});"
                 ),
             );
-            let is_raised = client
-                .batch_execute(
-                    "INSERT INTO t SELECT -i, i FROM generate_series(1, 30) i;
-                     SET LOCAL force_parallel_mode = on; SELECT count(*) FROM t WHERE k > 0",
-                )
-                .is_err();
+            let is_raised = is_raised(client.batch_execute(&format!(
+                "INSERT INTO t SELECT -i, i FROM generate_series(1, 30) i;
+                 SET LOCAL {} = on; SELECT count(*) FROM t WHERE k > 0",
+                always_parallel()
+            )));
             execute(
                 &mut client,
                 "ROLLBACK TO s; SELECT harness_raise_at(0); INSERT INTO t VALUES (4, 4); COMMIT",
@@ -223,7 +223,7 @@ fn an_error_while_the_head_is_sealed_loses_nothing() {
                      DELETE FROM t WHERE id = 7; SELECT harness_raise_at({point})"
                 ),
             );
-            let is_raised = client.batch_execute(statement).is_err();
+            let is_raised = is_raised(client.batch_execute(statement));
             execute(&mut client, "SELECT harness_raise_at(0)");
             assert_eq!(same_rows(&mut client, "t", "k > 0"), 69, "{statement} at {point}");
             check(&mut client, "t_k");

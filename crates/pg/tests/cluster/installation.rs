@@ -186,6 +186,15 @@ fn major_version() -> u32 {
     major.and_then(|major| major.parse().ok()).expect("a version")
 }
 
+/// The setting that has every query that can be executed in parallel be so.
+pub(crate) fn always_parallel() -> &'static str {
+    if major_version() < 16 {
+        "force_parallel_mode"
+    } else {
+        "debug_parallel_query"
+    }
+}
+
 fn common_ancestor(paths: &[&Path]) -> PathBuf {
     let first = paths.first().expect("a path");
     let mut ancestors = first.ancestors();

@@ -8,6 +8,7 @@ use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
 use crate::contract::declare;
+use crate::installation::always_parallel;
 use crate::rows::{By, check, create_table, execute, execute_each, number, pending, rows_by, same_rows};
 
 fn table(client: &mut Client) {
@@ -192,9 +193,9 @@ fn entries_are_published_before_a_parallel_query() {
         "BEGIN; INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i",
     );
     assert_eq!(pending(&mut client, "t_k"), 10);
-    execute(&mut client, "SET force_parallel_mode = on");
+    execute(&mut client, &format!("SET {} = on", always_parallel()));
     assert_eq!(found(&mut client, "k > 5000"), 10);
-    execute(&mut client, "SET force_parallel_mode = off");
+    execute(&mut client, &format!("SET {} = off", always_parallel()));
     assert_eq!(pending(&mut client, "t_k"), 0);
     execute(&mut client, "COMMIT");
 }
