@@ -153,7 +153,13 @@ unsafe fn elements(list: *mut pg_sys::List) -> impl Iterator<Item = *mut c_void>
 /// Index-only scans return a column whose entries have the value as it is in the table.
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amcanreturn(index: pg_sys::Relation, column: c_int) -> bool {
-    // SAFETY: PostgreSQL has the index open.
+    // SAFETY: PostgreSQL has the index open, and a relation that is open has its row of pg_class.
+    let kind = unsafe { (*(*index).rd_rel).relkind };
+    // Version 17 on asks of partitioned indexes too, which have no pages.
+    if kind.cast_unsigned() == pg_sys::RELKIND_PARTITIONED_INDEX {
+        return false;
+    }
+    // SAFETY: as above, and the index has pages.
     unsafe {
         let at = usize::try_from(column - 1).unwrap_or(0);
         Index::open(index).form().returns(at)

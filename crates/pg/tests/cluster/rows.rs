@@ -1,5 +1,8 @@
 //! Comparing what an index says with what its table has.
 
+use std::thread;
+use std::time::Duration;
+
 use postgres::Client;
 
 /// A row of the tables of these tests: `(k int8, id int8)`.
@@ -77,6 +80,15 @@ pub(crate) fn number(client: &mut Client, query: &str) -> i64 {
     match client.query_one(query, &[]) {
         Ok(row) => row.get(0),
         Err(error) => panic!("{query}: {error:?}"),
+    }
+}
+
+/// Waits until a session waits for a lock, as one that pauses does. `is_under_way` says that what
+/// that session executes has not ended.
+pub(crate) fn until_one_waits(client: &mut Client, is_under_way: impl Fn() -> bool) {
+    while number(client, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0 {
+        assert!(is_under_way(), "it pauses");
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -1,13 +1,13 @@
 //! Scans find what a sequential scan finds.
 
 use std::thread;
-use std::time::Duration;
 
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
 use crate::rows::{
     By, Rng, check, create_table, execute, execute_each, number, pages_of, plan, rows_by, same_rows,
+    until_one_waits,
 };
 
 const CONDITIONS: [&str; 14] = [
@@ -320,7 +320,7 @@ fn index_only_scans_return_what_the_table_has() {
 /// A scan has entries of dead rows at hand, whose pages become all-visible before it comes to them.
 #[test]
 fn index_only_scans_pass_over_dead_rows_that_vacuum_has_removed() {
-    // Of two runs, or of a run and of the head.
+    // The later rows go to the head by 0, and to a second run by 1,000.
     for (fetched, batch_entries) in [(1, 0), (85, 0), (1, 1000), (5, 1000), (21, 1000)] {
         let cluster = Cluster::start_with("bedload.shrunk = 1");
         let (mut client, mut other) = (cluster.client(), cluster.client());
@@ -350,6 +350,30 @@ fn index_only_scans_pass_over_dead_rows_that_vacuum_has_removed() {
     }
 }
 
+/// The planner of version 17 on asks a partitioned index, which has no pages, what it can return.
+#[test]
+fn partitioned_tables_are_planned() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8) PARTITION BY RANGE (k);
+         CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (500);
+         CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (500) TO (1000);
+         CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT i * 7919 % 1000, i FROM generate_series(1, 1000) i",
+    );
+    execute(&mut client, "VACUUM ANALYZE t");
+    same_rows(&mut client, "t", "k BETWEEN 400 AND 600");
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = on",
+    );
+    let query = "SELECT k FROM t ORDER BY k";
+    assert!(plan(&mut client, query).contains("Index Only Scan"));
+    assert_eq!(client.query(query, &[]).expect("rows").len(), 1000);
+}
+
 /// `VACUUM` comes between the entries of a scan and its look at which of their rows all can see.
 #[test]
 fn index_only_scans_ask_for_visibility_in_time() {
@@ -376,11 +400,7 @@ fn index_only_scans_ask_for_visibility_in_time() {
             );
             number(&mut counter, "SELECT count(*) FROM t WHERE k > 0")
         });
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        while number(&mut client, waits) == 0 {
-            assert!(!counting.is_finished(), "it pauses");
-            thread::sleep(Duration::from_millis(2));
-        }
+        until_one_waits(&mut client, || !counting.is_finished());
         execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
         execute(&mut client, "SELECT pg_advisory_unlock(7)");
         assert_eq!(counting.join().expect("a count"), 450);
