@@ -1,14 +1,13 @@
 //! `kill -9` of the whole server under load, and recovery.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::mpsc::TryRecvError;
 use std::thread;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, connect};
 use crate::contract::declare;
-use crate::rows::{Rng, check, create_table, execute, number, same_rows};
-use crate::unique::{finish, is_waiting, start};
+use crate::rows::{Rng, check, create_table, execute, number, same_rows, until_one_waits};
+use crate::unique::{finish, is_under_way, is_waiting, start};
 
 const WRITERS: usize = 2;
 
@@ -212,16 +211,12 @@ fn vacuum_waits_for_those_who_are_about_to_free_pages() {
         );
     }
     execute(&mut client, "SELECT pg_advisory_lock(7)");
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
     let sealing = start(
         &cluster.socket(),
         "SET bedload.batch_entries = 0; SET bedload.pause_before_retirement = 7;
          INSERT INTO t SELECT i, i FROM generate_series(1, 200) i",
     );
-    while number(&mut client, waits) == 0 {
-        assert_eq!(sealing.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
-        thread::sleep(Duration::from_millis(2));
-    }
+    until_one_waits(&mut client, || is_under_way(&sealing));
     let vacuuming = start(&cluster.socket(), "VACUUM t");
     assert!(is_waiting(&vacuuming), "the other is about to free pages");
     execute(&mut client, "SELECT pg_advisory_unlock(7)");

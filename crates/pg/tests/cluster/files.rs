@@ -126,18 +126,25 @@ fn an_index_gets_two_files_in_a_transaction() {
     }
 }
 
+/// Has an event trigger insert ten rows at the beginning of each such statement.
+fn add_rows_before(client: &mut Client, statement: &str) {
+    execute(
+        client,
+        &format!(
+            "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
+             END $$;
+             CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('{statement}')
+                 EXECUTE FUNCTION add_rows()"
+        ),
+    );
+}
+
 /// An event trigger inserts rows when a statement has begun, and before it copies the file.
 #[test]
 fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
     let (_cluster, mut client) = begin();
-    execute(
-        &mut client,
-        "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
-             INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
-         END $$;
-         CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('ALTER INDEX')
-             EXECUTE FUNCTION add_rows();",
-    );
+    add_rows_before(&mut client, "ALTER INDEX");
     execute(&mut client, "BEGIN; ALTER INDEX t_k SET TABLESPACE one");
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
     execute(&mut client, "COMMIT");
@@ -170,14 +177,7 @@ fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
 #[test]
 fn rows_of_an_event_trigger_are_in_a_rewritten_table_once() {
     let (_cluster, mut client) = begin();
-    execute(
-        &mut client,
-        "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
-             INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
-         END $$;
-         CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
-             EXECUTE FUNCTION add_rows();",
-    );
+    add_rows_before(&mut client, "ALTER TABLE");
     let mut expected = 0;
     for end in ["COMMIT", "ROLLBACK TO s; COMMIT", "RELEASE s; COMMIT"] {
         execute(

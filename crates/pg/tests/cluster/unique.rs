@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Barrier;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -160,6 +160,10 @@ pub(crate) fn start(socket: &Path, statement: &str) -> Receiver<Result<(), Failu
         sender.send(result.map_err(|error| failure(&error))).ok();
     });
     receiver
+}
+
+pub(crate) fn is_under_way(receiver: &Receiver<Result<(), Failure>>) -> bool {
+    receiver.try_recv() == Err(TryRecvError::Empty)
 }
 
 pub(crate) fn is_waiting(receiver: &Receiver<Result<(), Failure>>) -> bool {

@@ -1,12 +1,8 @@
 //! Checks of unique keys that are held up, and what others do meanwhile.
 
-use std::sync::mpsc::TryRecvError;
-use std::thread;
-use std::time::Duration;
-
 use crate::cluster::Cluster;
-use crate::rows::{check, execute, execute_each, number};
-use crate::unique::{finish, is_waiting, start};
+use crate::rows::{check, execute, execute_each, number, until_one_waits};
+use crate::unique::{finish, is_under_way, is_waiting, start};
 
 /// A session waits between its check of a key and the insertion, while another inserts the key.
 #[test]
@@ -18,15 +14,11 @@ fn no_other_session_comes_between_check_and_insertion() {
         "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
          SELECT pg_advisory_lock(7)",
     );
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
     let first = start(
         &socket,
         "SET bedload.pause_before_insertion = 7; INSERT INTO t VALUES (1, 1)",
     );
-    while number(&mut client, waits) == 0 {
-        assert_eq!(first.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
-        thread::sleep(Duration::from_millis(2));
-    }
+    until_one_waits(&mut client, || is_under_way(&first));
     let second = start(&socket, "INSERT INTO t VALUES (1, 2)");
     assert!(is_waiting(&second), "the other has the key's lock");
     // Another key has another lock.
@@ -58,15 +50,11 @@ fn a_row_in_the_place_of_a_dead_one_is_no_duplicate() {
                 "SELECT pg_advisory_lock(7)",
             ],
         );
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
         let inserting = start(
             &socket,
             "SET bedload.pause_before_judgement = 7; INSERT INTO t VALUES (1, 3)",
         );
-        while number(&mut client, waits) == 0 {
-            assert_eq!(inserting.try_recv().err(), Some(TryRecvError::Empty), "it pauses");
-            thread::sleep(Duration::from_millis(2));
-        }
+        until_one_waits(&mut client, || is_under_way(&inserting));
         execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
         execute(&mut client, "INSERT INTO t VALUES (5, 4)");
         let first = "SELECT count(*) FROM t WHERE ctid = '(0,1)' AND k = 5";
