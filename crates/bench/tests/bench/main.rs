@@ -118,7 +118,7 @@ fn documents_follow_from_results() {
     let of_subjects = "<!-- table: subjects patterns insert; hit -->\n<!-- end -->\n";
     let written = report::write_tables(of_subjects, &results).expect("patterns were measured");
     assert!(
-        written.contains("|  | insert, ns | hit, ns |\n|---|---|---|\n| `blink-hash` | "),
+        written.contains("|  | insert, ns | hit, ns |\n|---|---:|---:|\n| `blink-hash` | "),
         "{written}"
     );
     let of_figures = "<!-- table: figures patterns insert; hit -->\n<!-- end -->\n";
