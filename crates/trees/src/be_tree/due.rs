@@ -188,7 +188,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         if self.trim(&mut trimmed, end) > 0 {
             return Ok(Some(Step::Trim { node: id, end }));
         }
-        if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty()) {
+        if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty())
+            && self.may_split(parent, &node)?
+        {
             return Ok(Some(Step::Split { parent, node: id }));
         }
         // Not to a child that gets nothing.
@@ -207,6 +209,16 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             child,
             end,
         }))
+    }
+
+    /// Whether the parent has room for the upper half of a node. While it has none, the node takes
+    /// pushes as it is, so that the parent is drained, and splits, and has room again.
+    fn may_split(&self, parent: PageId, node: &Node) -> Result<bool> {
+        let Some(middle) = node.children.get(node.children.len() / 2) else {
+            return Ok(false);
+        };
+        let parent = self.node(parent)?;
+        Ok(self.room_for_children(&parent, middle.pivot.key.len()) > 0)
     }
 
     /// Notes where a child has nothing to get from the oldest runs, up to `end`, and takes out the

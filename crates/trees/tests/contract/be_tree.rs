@@ -353,3 +353,59 @@ fn what_comes_to_the_root_meanwhile_is_not_appended_below() {
     let report = tree.verify().expect("sound pages");
     assert!(report.is_sound(), "{:?}", report.problems);
 }
+
+/// A full parent is drained before it splits, and what it pushes down meanwhile may make its
+/// children too many in turn, for whose halves it has no room.
+fn nodes_without_room_for_halves<O: NumberedKeys>(order: &O, key: impl Fn(u64) -> Vec<u8>) {
+    let options = BeTreeOptions::new()
+        .shrunk(8192)
+        .max_entries(8)
+        .fan_out(3)
+        .runs(4);
+    let tree = BeTree::create(HeapPages::new(PAYLOAD_LEN), order.clone(), NoRow, options);
+    let tree = tree.expect("an empty tree");
+    let mut rng = Rng::new(1);
+    let mut numbers = BTreeSet::new();
+    for _ in 0..600 {
+        let added: BTreeSet<u64> = (0..64).map(|_| rng.below(1 << 24)).collect();
+        let mut batch = tree.batch().expect("begun");
+        for &number in &added {
+            let (key, row) = (key(number), Row::default());
+            let entry = Entry {
+                key: &key,
+                tie: 0,
+                row,
+            };
+            batch.put(entry).expect("ascending");
+        }
+        batch
+            .publish()
+            .expect("the root has room, or what is due makes some");
+        let progress = tree.maintainer().work(u64::MAX).expect("maintained");
+        assert_eq!(progress, Progress::Idle, "nobody else is busy");
+        numbers.extend(added);
+    }
+    let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded).expect("unbounded");
+    let (mut read, mut scratch) = (Vec::new(), Vec::new());
+    while cursor
+        .next_entries(1000, |entry| read.push(entry.key(&mut scratch).to_vec()))
+        .expect("sound")
+        > 0
+    {}
+    assert!(
+        read.into_iter().eq(numbers.into_iter().map(key)),
+        "all of them in order"
+    );
+    let report = tree.verify().expect("sound");
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+#[test]
+fn maintenance_goes_on_where_a_parent_has_no_room_for_another_child() {
+    nodes_without_room_for_halves(&U64Order, |number| U64Order::key(number).to_vec());
+    nodes_without_room_for_halves(&ByteOrder, |number| {
+        let mut key = vec![b'k'; 17];
+        key.extend(number.to_be_bytes());
+        key
+    });
+}
