@@ -123,6 +123,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("run-filters", "run-filters --entries 2000000 --rounds 2"),
     run("be-tree", "be-tree --entries 2000000 --rounds 2"),
     run("sware-disk", "sware-disk --entries 100000 --rounds 1"),
+    run("sware-be-tree", "sware-be-tree --entries 1000000 --rounds 2"),
     run("patterns", "patterns --entries 1000000 --rounds 2"),
 ];
 

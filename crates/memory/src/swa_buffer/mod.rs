@@ -13,6 +13,8 @@
 //! - What overlaps with the tree may be held back ([`BufferOptions::held_percent`]).
 //! - The estimated K is that of a longest sorted subsequence ([`Estimator`](bedload_sortedness::Estimator)), not the number of
 //!   keys below the greatest.
+//! - The Bε-tree below it (`PagedBeTree`) has its node buffers as sorted runs, and takes single
+//!   changes in batches.
 //! - A range sorts a copy of those unsorted entries that lie within it, and only where there are
 //!   more unsorted entries than the threshold of query-driven sorting are they sorted in place,
 //!   once for all reads.
@@ -23,6 +25,8 @@ mod filter;
 mod latched;
 mod options;
 #[cfg(feature = "paged")]
+mod paged_be_tree;
+#[cfg(feature = "paged")]
 mod paged_tree;
 mod sa_tree;
 mod search;
@@ -31,6 +35,8 @@ mod zone;
 
 pub use latched::LatchedSaTree;
 pub use options::{BufferOptions, Filters};
+#[cfg(feature = "paged")]
+pub use paged_be_tree::PagedBeTree;
 #[cfg(feature = "paged")]
 pub use paged_tree::PagedTree;
 pub use sa_tree::{BaseTree, Drained, SaTree};

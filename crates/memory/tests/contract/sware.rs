@@ -1,11 +1,12 @@
 //! The trees for nearly sorted keys, in every combination of the settings that change what they do.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bedload_memory::SharedMap;
 use bedload_memory::contract::Subject;
 use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
-use bedload_memory::swa_buffer::{BufferOptions, Filters, PagedTree, SaTree};
+use bedload_memory::swa_buffer::{BufferOptions, Filters, PagedBeTree, PagedTree, SaTree};
 use bedload_memory::{ExclusiveMap, Locked};
 use bedload_pages::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_sortedness::Sortedness;
@@ -15,6 +16,7 @@ use bedload_testkit::contract::{
     check_ranges_over_writers, check_shrinking,
 };
 use bedload_testkit::workload::{DEGREES, NearlySorted, arrivals, scattered, scrambled};
+use bedload_trees::be_tree::BeTreeOptions;
 use bedload_trees::bplus_tree::BPlusTreeOptions;
 
 const PLAN: Plan = Plan {
@@ -145,6 +147,29 @@ pub(crate) fn paged<S: PageStore>(pages: S, config: BPlusTreeOptions) -> PagedTr
     PagedTree::create(pages, config).expect("an empty tree")
 }
 
+fn paged_be<S: PageStore + Clone>(pages: S, batch_entries: usize) -> PagedBeTree<S> {
+    let options = BeTreeOptions::new()
+        .shrunk(8192)
+        .max_entries(8)
+        .fan_out(3)
+        .runs(4);
+    PagedBeTree::create(pages, options, batch_entries).expect("an empty tree")
+}
+
+/// The Bε-tree, without a buffer and with one, so small that merges and splits go on all the time.
+#[test]
+fn sa_be_trees_on_pages() {
+    let pages = || Arc::new(HeapPages::new(1536));
+    locked_suite(|| paged_be(pages(), 16));
+    let buffer = BufferOptions::new(50).page_entries(8);
+    locked_suite(|| SaTree::new(paged_be(pages(), 16), buffer));
+    locked_suite(|| SaTree::new(paged_be(Arc::new(MimicPages::new(1536, 3)), 1), buffer));
+    locked_suite(|| {
+        let tree = PagedBeTree::create(Arc::new(HeapPages::new(4096)), BeTreeOptions::new(), 512);
+        SaTree::new(tree.expect("an empty tree"), BufferOptions::new(300))
+    });
+}
+
 #[test]
 fn the_first_error_of_a_store_is_kept() {
     let pages = FaultyPages::new(HeapPages::new(512), [Fault::CrashBeforeCommit(40)]);
@@ -166,6 +191,22 @@ fn the_first_error_of_a_store_is_kept() {
 }
 
 #[test]
+fn the_first_error_of_a_be_trees_store_is_kept() {
+    let pages = FaultyPages::new(HeapPages::new(1536), [Fault::CrashBeforeCommit(40)]);
+    let mut tree = SaTree::new(paged_be(Arc::new(pages), 4), BufferOptions::new(10));
+    let mut inserted = 0;
+    while tree.base().failure().is_none() {
+        tree.insert(inserted, inserted);
+        let found = tree.get(inserted / 2);
+        assert!(found == Some(inserted / 2) || tree.base().failure().is_some());
+        inserted += 1;
+    }
+    assert!(inserted > 40, "{inserted}");
+    tree.insert(inserted, inserted);
+    assert!(tree.check_structure().is_err());
+}
+
+#[test]
 fn every_combination_of_settings_of_a_buffer() {
     for options in buffers() {
         let plan = Plan {
@@ -174,6 +215,8 @@ fn every_combination_of_settings_of_a_buffer() {
         };
         let on_pages = || SaTree::new(paged(HeapPages::new(256), BPlusTreeOptions::new()), options);
         check(|| OneThread(Subject(Locked::new(on_pages()), U64Keys)), plan);
+        let be_tree = || SaTree::new(paged_be(Arc::new(HeapPages::new(1536)), 5), options);
+        check(|| OneThread(Subject(Locked::new(be_tree()), U64Keys)), plan);
         let tree = || SaTree::new(PackedTree::with_options(small()), options);
         check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
     }
@@ -324,6 +367,12 @@ fn nothing_is_lost_at_any_degree_of_order() {
         verify(NearSortedTree::new(), &ranks, 1);
         let buffer = BufferOptions::new(300).page_entries(16);
         verify(SaTree::new(PackedTree::with_options(medium()), buffer), &ranks, 3);
+        verify(paged_be(Arc::new(HeapPages::new(1536)), 64), &ranks, 1);
+        verify(
+            SaTree::new(paged_be(Arc::new(HeapPages::new(1536)), 64), buffer),
+            &ranks,
+            3,
+        );
         verify(
             SaTree::new(PackedTree::new(), buffer.query_sorting_percent(100)),
             &ranks,

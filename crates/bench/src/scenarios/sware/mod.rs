@@ -1,5 +1,6 @@
 //! The SWARE paper (Raman et al., ICDE 2023): its buffer, and our near-sorted tree.
 
+mod be_tree;
 mod by_degree;
 mod disk;
 mod floor;
@@ -60,6 +61,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "trees of pages in a file with a cache of 1 % of the data, with and without a buffer; bytes counted",
         subjects: disk::subjects,
         run: disk::run,
+    },
+    Scenario {
+        name: "sware-be-tree",
+        about: "a Bε-tree of pages in memory with and without a buffer: inserts and lookups in turn",
+        subjects: be_tree::subjects,
+        run: be_tree::run,
     },
     Scenario {
         name: "sware-scale",
