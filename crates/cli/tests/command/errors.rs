@@ -110,6 +110,30 @@ fn files_that_are_not_there_or_not_whole() {
 }
 
 #[test]
+fn another_separator() {
+    let place = Place::new();
+    place.write("a.csv", "t;v\n1;2\n");
+    for arguments in [
+        "ingest s t a.csv",
+        "ingest s t a.csv --time t",
+        "sortedness a.csv --column t",
+    ] {
+        assert_eq!(
+            place.run(arguments).fails(1),
+            "a.csv:1: the header is one column, `t;v`: give --delimiter ';' if that separates the columns"
+        );
+    }
+    place.write("b.csv", "t\tv\n1\t2\n");
+    let message = place.run("ingest s t b.csv --time t").fails(1);
+    assert!(message.contains("--delimiter '\\t'"), "{message}");
+    assert!(!place.path("s").exists());
+    place.write("c.csv", "a;b\n1\n2\n");
+    let ingested = place.run("ingest s t c.csv --time a;b --time-unit s").succeeds();
+    assert!(ingested.contains("2 rows"), "{ingested}");
+    place.run("ingest s t c.csv").succeeds();
+}
+
+#[test]
 fn missing_and_doubled_columns() {
     let place = Place::new();
     place.write("a.csv", "t,v,v\n1,2,3\n");

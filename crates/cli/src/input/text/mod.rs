@@ -85,6 +85,27 @@ struct Misshapen {
     reject: Reject,
 }
 
+/// Fails if the header is one column that nobody asks for, and that another separator would divide.
+fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()> {
+    let [column] = header else { return Ok(()) };
+    let separators = [(';', ";"), ('\t', "\\t"), ('|', "|"), (',', ",")];
+    let found = separators
+        .iter()
+        .find(|(separator, _)| column.contains(*separator));
+    let of_table = wanted.table.iter().flat_map(|table| table.fields());
+    let asked_for = wanted.time.iter().chain(wanted.columns.iter().flatten());
+    let is_known = asked_for
+        .chain(of_table.map(|field| field.name()))
+        .any(|name| name == column);
+    match found {
+        Some((_, written)) if !is_known => Err(Failure::input(format!(
+            "{name}:1: the header is one column, `{column}`: give --delimiter '{written}' if that \
+             separates the columns"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl TextRows {
     /// Opens CSV, whose first line names the columns.
     pub(super) fn open_csv(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
@@ -99,6 +120,7 @@ impl TextRows {
             .map(|field| std::str::from_utf8(held.field(0, field)).map(|name| name.trim().to_owned()))
             .collect::<Result<_, _>>()
             .map_err(|_| Failure::input(format!("{name}:1: the header is not UTF-8; this is no CSV text")))?;
+        refuse_undivided(&name, &header, &wanted)?;
         Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)
     }
 
