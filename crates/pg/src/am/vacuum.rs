@@ -2,9 +2,9 @@
 //!
 //! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes
 //! back: the tree's vacuum cycle sees to what merges carry along, one VACUUM at a time works on a
-//! table, and what waits in other processes is of rows that are not dead. Nor has a scan such an entry
-//! at hand whose snapshot would see another row at its address (`scan/mod.rs`). Runs that are due are
-//! then merged, and pages out of reach are free again.
+//! table, and what waits in other processes is of rows that are not dead. Nor has a scan such an
+//! entry at hand whose snapshot would see another row at its address (`scan/mod.rs`). Runs that are
+//! due are then merged, and pages out of reach are free again.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 

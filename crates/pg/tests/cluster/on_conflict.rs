@@ -1,6 +1,6 @@
 //! What version 18 of the server allows with a unique index that is no B-tree: to be an arbiter of
-//! `INSERT … ON CONFLICT`, whose rows are those that come with a B-tree, whatever other sessions do;
-//! foreign keys that point to it; partitioned indexes.
+//! `INSERT … ON CONFLICT`, whose rows are those that come with a B-tree, whatever other sessions
+//! do; foreign keys that point to it; partitioned indexes.
 
 use std::sync::Barrier;
 use std::thread;
@@ -153,8 +153,8 @@ fn racing_sessions_lose_no_upsert() {
     check(&mut client, "t_k");
 }
 
-/// Two sessions insert the same key at once: neither has found it, the one that is first has it, and
-/// the other finds it when it tries again.
+/// Two sessions insert the same key at once: neither has found it, the one that is first has it,
+/// and the other finds it when it tries again.
 #[test]
 fn a_key_that_comes_meanwhile_is_a_conflict() {
     if !is_allowed() {
@@ -182,8 +182,8 @@ fn a_key_that_comes_meanwhile_is_a_conflict() {
     check(&mut client, "t_k");
 }
 
-/// A session that looks for a conflict has the entry of a dead row, whose address would become that
-/// of a row of another key before the server looks at it.
+/// A session that looks for a conflict has the entry of a dead row, whose address would become
+/// that of a row of another key before the server looks at it.
 #[test]
 fn the_row_of_another_key_is_no_conflict() {
     if !is_allowed() {

@@ -129,8 +129,8 @@ fn changes_are_applied_to_tables_with_indexes() {
     execute(&mut subscriber, "DROP SUBSCRIPTION s");
 }
 
-/// A change is of a row that the subscriber has deleted. Its worker has found the entry of that row,
-/// whose address would become another row's before the worker looks at it.
+/// A change is of a row that the subscriber has deleted. Its worker has found the entry of that
+/// row, whose address would become another row's before the worker looks at it.
 #[test]
 fn the_row_of_another_key_is_not_replicated_to() {
     let [from, to] = [(); 2].map(|()| Cluster::start_with("wal_level = logical"));
