@@ -166,8 +166,8 @@ impl Cluster {
 
     /// Kills the server as a whole, and starts it again: it recovers from its log.
     pub(crate) fn kill_and_recover(&self) {
-        // Its children would finish what they are at when they notice: they are killed too. A server
-        // one of whose sessions has crashed may have ended by itself.
+        // Its children would finish what they are at when they notice: they are killed too. A
+        // server of which a session has crashed may have ended by itself.
         for process in self.processes_if_any().unwrap_or_default() {
             // A child may be gone already.
             Command::new("kill")
