@@ -68,7 +68,7 @@ const FACTS: &str = "
         pg_relation_size(i.indexrelid),
         (SELECT format('it belongs to constraint \"%s\", and constraints need B-trees', conname) FROM pg_constraint
             WHERE conindid = i.indexrelid AND contype IN ('p', 'u', 'x') LIMIT 1),
-        (SELECT format('foreign key \"%s\" points to it, and foreign keys need B-trees', conname) FROM pg_constraint
+        (SELECT format('foreign key \"%s\" points to it, and keeps it from being dropped', conname) FROM pg_constraint
             WHERE conindid = i.indexrelid AND contype = 'f' LIMIT 1),
         (SELECT format('bedload has no operator class like %s of %s', quote_ident(class.opcname),
                 pg_get_indexdef(i.indexrelid, at, false))
@@ -180,7 +180,7 @@ impl Advice {
             "{:.0} % of the rows belong into leaves that are {place}",
             share * 100.0
         );
-        if gain != Gain::None && facts.is_unique {
+        if gain != Gain::None && facts.is_unique && !cfg!(feature = "pg18") {
             let written = write!(
                 reason,
                 "; but INSERT ON CONFLICT is refused with a unique bedload index"

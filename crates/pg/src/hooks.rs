@@ -24,10 +24,12 @@ pub(crate) enum Pause {
     Visibility,
     /// Pages are not named any more, and are about to be retired.
     Retirement,
+    /// A scan has an entry, whose row the server is to look at.
+    Row,
 }
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
-static PAUSES: [GucSetting<i32>; 4] = [const { GucSetting::<i32>::new(0) }; 4];
+static PAUSES: [GucSetting<i32>; 5] = [const { GucSetting::<i32>::new(0) }; 5];
 
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -38,6 +40,7 @@ pub(crate) fn register() {
         c"bedload.pause_before_insertion",
         c"bedload.pause_before_visibility",
         c"bedload.pause_before_retirement",
+        c"bedload.pause_before_row",
     ];
     for (name, pause) in names.into_iter().zip(&PAUSES) {
         GucRegistry::define_int_guc(

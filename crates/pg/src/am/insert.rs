@@ -51,7 +51,7 @@ unsafe fn insert(
     } = *row;
     // SAFETY: the caller's.
     unsafe {
-        let form = Index::open(index).form();
+        let form = Index::form_of(index);
         let entry = form.entry_of(index, values, nulls, address);
         refuse_if_too_large(index, table, form, &entry);
         if (*(*index).rd_index).indisunique {

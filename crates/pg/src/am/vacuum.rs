@@ -2,8 +2,9 @@
 //!
 //! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes
 //! back: the tree's vacuum cycle sees to what merges carry along, one VACUUM at a time works on a
-//! table, and what waits in other processes is of rows that are not dead. Runs that are due are
-//! then merged, and pages out of reach are free again.
+//! table, and what waits in other processes is of rows that are not dead. Nor has a scan such an
+//! entry at hand whose snapshot would see another row at its address (`scan/mod.rs`). Runs that are
+//! due are then merged, and pages out of reach are free again.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -33,11 +34,14 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
         }
     };
     // SAFETY: PostgreSQL has the index open and locked; `stats` is null or what an earlier call has
-    // returned.
+    // returned. Only one process waits for pins on block 0, as one VACUUM at a time has the table.
     unsafe {
         let index = Index::open((*info).index);
         let stats = or_new(stats);
         (*stats).tuples_removed += index.remove(&mut is_dead) as f64;
+        let barrier = pg_sys::ReadBuffer((*info).index, 0);
+        pg_sys::LockBufferForCleanup(barrier);
+        pg_sys::UnlockReleaseBuffer(barrier);
         // Entries on their way from one run to another would be counted twice.
         (*stats).num_index_tuples = (*info).num_heap_tuples;
         (*stats).estimated_count = true;

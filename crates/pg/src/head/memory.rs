@@ -1,9 +1,10 @@
 //! The heads that this process remembers: the entries of those that it has met several times
 //! unchanged, in order.
 //!
-//! Every change of a head that adds or removes entries changes its head page, by a log record. So
-//! the page's version, the end of that record, says that the head is what it was. It says nothing
-//! where changes are not logged: heads of unlogged and temporary indexes are read each time.
+//! Every change of a head that adds or removes entries has a log record that names its head page,
+//! though it may change another one alone. So the page's version, the end of that record, says that
+//! the head is what it was. It says nothing where changes are not logged: heads of unlogged and
+//! temporary indexes are read each time.
 
 use std::cell::RefCell;
 use std::ops::{Deref, Range};

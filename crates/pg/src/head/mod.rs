@@ -12,9 +12,10 @@
 //! full page    stretches of sorted entries; up to SLOTS of these pages, of which the last one may be open
 //! ```
 //!
-//! A batch that does not fit into the head page is sorted together with what the page has, which
-//! becomes a stretch of the open page or, if it does not fit there, of a new one. The head page is
-//! kept short, as a WAL record of a change compares all that is in use of a page. The directory has
+//! A batch of 64 entries or more becomes a stretch of the open page or, if it does not fit there,
+//! of a new one. So do a shorter batch that does not fit into the head page and the entries of
+//! that, sorted together. The head page and the open page are in use from their beginning on, as
+//! the server compares all that is in use of a page for a WAL record of a change. The directory has
 //! the least and the greatest key of each full page. A lookup reads the head page, then only full
 //! pages whose keys may match, each stretch by binary search.
 //!
@@ -101,6 +102,8 @@ const HEAD_ROOM: usize = 120 * INTEGER_LEN;
 const FULL_ROOM: usize = PAYLOAD_LEN - FULL_DATA_AT;
 /// The most stretches of a full page.
 const STRETCHES: usize = 8;
+/// Bytes from which on a batch is a stretch of its own: as many of these fill a page.
+const STRETCH_LEN: usize = FULL_ROOM / STRETCHES;
 /// The most bytes of a batch that goes to the head; a longer one is a run of its own.
 const APPEND_ROOM: usize = 480 * INTEGER_LEN;
 
@@ -305,6 +308,9 @@ impl Head {
         let mut batch = pages.batch(&[self.page])?;
         let head = self.head_records(batch.page(0))?;
         let len_bytes = records::len_of(self.form, entries);
+        if len_bytes >= shrunk(STRETCH_LEN) {
+            return self.appended(self.write_stretch(pages, batch, entries, None, true)?, published);
+        }
         if head.len_bytes() + len_bytes <= shrunk(HEAD_ROOM) {
             let (end, count) = (head.end(), head.count() + entries.len());
             batch.set_used(0, end + len_bytes);
@@ -316,10 +322,19 @@ impl Head {
             return Ok(Appended::Done);
         }
         let mut all: Vec<Entry> = head.iter().chain(entries.iter().cloned()).collect();
-        all.sort_unstable();
+        // Merges the two, if the head page's are in order.
+        all.sort();
         all.dedup();
         let rest = all.split_off(records::fitting(self.form, &all, FULL_ROOM));
-        let Some(directory) = self.write_stretch(pages, batch, &all, &rest, true)? else {
+        self.appended(
+            self.write_stretch(pages, batch, &all, Some(&rest), true)?,
+            published,
+        )
+    }
+
+    /// The outcome of an append that was to write a stretch.
+    fn appended(self, directory: Option<Directory>, published: impl FnOnce()) -> Result<Appended> {
+        let Some(directory) = directory else {
             return Ok(Appended::Full);
         };
         published();
@@ -327,14 +342,14 @@ impl Head {
         Ok(if is_due { Appended::Due } else { Appended::Done })
     }
 
-    /// Makes a stretch of sorted entries, and leaves `rest` in the head page; `None` if there is no
-    /// room. `batch` has the head page.
+    /// Makes a stretch of sorted entries, and has the head page's entries be `rest`, if that is
+    /// given; `None` if there is no room. `batch` has the head page.
     fn write_stretch(
         self,
         pages: &PgPages,
         mut batch: <PgPages as PageStore>::Batch<'_>,
         all: &[Entry],
-        rest: &[Entry],
+        rest: Option<&[Entry]>,
         stays_open: bool,
     ) -> Result<Option<Directory>> {
         let mut directory = Directory::read(batch.page(0), self.page)?;
@@ -373,11 +388,18 @@ impl Head {
         }
         directory.is_open = stays_open;
         ends.push(begin + all.len());
-        batch.set_used(0, HEAD_DATA_AT + records::len_of(self.form, rest));
+        if let Some(rest) = rest {
+            batch.set_used(0, HEAD_DATA_AT + records::len_of(self.form, rest));
+        }
+        if !all.is_empty() {
+            batch.set_used(full_at, data_at + len_bytes);
+        }
         batch.commit(|payloads| {
             directory.put(payloads[0]);
-            records::put(self.form, &mut payloads[0][HEAD_DATA_AT..], rest);
-            put_word(payloads[0], ENTRIES_AT, rest.len());
+            if let Some(rest) = rest {
+                records::put(self.form, &mut payloads[0][HEAD_DATA_AT..], rest);
+                put_word(payloads[0], ENTRIES_AT, rest.len());
+            }
             if all.is_empty() {
                 return;
             }
@@ -403,7 +425,9 @@ impl Head {
         }
         all.sort_unstable();
         all.dedup();
-        Ok(self.write_stretch(pages, batch, &all, &[], false)?.is_some())
+        Ok(self
+            .write_stretch(pages, batch, &all, Some(&[]), false)?
+            .is_some())
     }
 
     /// Returns the entries to seal; with `all`, also what the head page and the open page have. The
@@ -417,7 +441,8 @@ impl Head {
             let guard = pages.read(slot.page)?;
             entries.extend(self.full_records(&guard, slot.page)?.iter());
         }
-        entries.sort_unstable();
+        // Merges the stretches.
+        entries.sort();
         entries.dedup();
         Ok(Sealable {
             pages: slots.iter().map(|slot| slot.page).collect(),

@@ -83,16 +83,14 @@ impl Index {
     pub(crate) unsafe fn open(relation: pg_sys::Relation) -> Self {
         // SAFETY: the caller's.
         let pages = unsafe { PgPages::new(relation) };
-        // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there
-        // below.
+        // SAFETY: the relation is open; `rd_amcache` is ours alone.
         unsafe {
-            let remembered = (*relation).rd_amcache.cast::<Remembered>();
             let Remembered {
                 tree,
                 head,
                 form,
                 blocks,
-            } = match remembered.as_ref() {
+            } = match remembered_of(relation) {
                 Some(remembered) => *remembered,
                 None => {
                     let found = meta::read(&pages);
@@ -139,6 +137,18 @@ impl Index {
 
     pub(crate) fn form(&self) -> Form {
         self.form
+    }
+
+    /// The form of the entries of a relation's index, which each of its rows asks for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Index::open`].
+    pub(crate) unsafe fn form_of(relation: pg_sys::Relation) -> Form {
+        // SAFETY: the caller's.
+        unsafe {
+            remembered_of(relation).map_or_else(|| Self::open(relation).form, |remembered| remembered.form)
+        }
     }
 
     /// Where the tree is: see [`tree_of`].
@@ -506,10 +516,8 @@ impl Drop for Index {
         if std::thread::panicking() || self.pages.is_initial() {
             return;
         }
-        // SAFETY: the relation is open as long as `self` lives; `rd_amcache` is null, or what
-        // `open` has put there.
-        let remembered = unsafe { (*self.pages.relation()).rd_amcache.cast::<Remembered>().as_mut() };
-        if let Some(remembered) = remembered {
+        // SAFETY: the relation is open as long as `self` lives.
+        if let Some(remembered) = unsafe { remembered_of(self.pages.relation()) } {
             remembered.blocks = remembered.blocks.max(self.pages.known_blocks());
         }
     }
@@ -527,6 +535,17 @@ impl PageVisitor for Named {
     fn pause(&mut self) {
         compat::vacuum_delay_point();
     }
+}
+
+/// What the descriptor of a relation remembers of its index.
+///
+/// # Safety
+///
+/// The relation is an index of this access method and stays open, and nothing else borrows the
+/// result.
+unsafe fn remembered_of<'r>(relation: pg_sys::Relation) -> Option<&'r mut Remembered> {
+    // SAFETY: the caller's; `rd_amcache` is null, or what `Index::open` has put there.
+    unsafe { (*relation).rd_amcache.cast::<Remembered>().as_mut() }
 }
 
 /// Ends with an error if an entry is longer than entries may be, as a B-tree does.

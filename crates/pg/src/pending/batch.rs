@@ -8,6 +8,9 @@ use crate::key::Entry;
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
 const UNSORTED_MAX: usize = 64;
 
+/// Room for entries that is made at once.
+const FIRST_ENTRIES: usize = 128;
+
 /// Entries in the order of their arrival.
 pub(super) struct Batch {
     index: pg_sys::Oid,
@@ -50,6 +53,9 @@ impl Batch {
             self.owners.push((owner, self.entries.len()));
         }
         self.weight += entry.weight();
+        if self.entries.is_empty() {
+            self.entries.reserve(FIRST_ENTRIES);
+        }
         self.entries.push(entry);
     }
 

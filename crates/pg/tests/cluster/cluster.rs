@@ -153,16 +153,22 @@ impl Cluster {
 
     /// The processes of the running server, the postmaster first.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("a running server");
+        self.processes_if_any().expect("a running server")
+    }
+
+    /// [`Cluster::processes`]; an error if there is no server.
+    fn processes_if_any(&self) -> std::io::Result<Vec<String>> {
+        let file = fs::read_to_string(self.data().join("postmaster.pid"))?;
         let postmaster = file.lines().next().expect("its process").to_owned();
         let children = children_of(&postmaster);
-        [postmaster].into_iter().chain(children).collect()
+        Ok([postmaster].into_iter().chain(children).collect())
     }
 
     /// Kills the server as a whole, and starts it again: it recovers from its log.
     pub(crate) fn kill_and_recover(&self) {
-        // Its children would finish what they are at when they notice: they are killed too.
-        for process in self.processes() {
+        // Its children would finish what they are at when they notice: they are killed too. A
+        // server of which a session has crashed may have ended by itself.
+        for process in self.processes_if_any().unwrap_or_default() {
             // A child may be gone already.
             Command::new("kill")
                 .args(["-KILL", &process])

@@ -71,7 +71,7 @@ fn small_transactions_write_little_wal() {
     let wal = wal_of_index(&mut client, "bedload", hundreds);
     check(&mut client, "t_k");
     assert!(
-        wal / 40_000 <= 100,
+        wal / 40_000 <= 28,
         "{} bytes a row of transactions of 100 rows",
         wal / 40_000
     );

@@ -179,7 +179,7 @@ pub(crate) fn pg_config(question: &str) -> PathBuf {
 }
 
 /// The server's major version.
-fn major_version() -> u32 {
+pub(crate) fn major_version() -> u32 {
     let version = pg_config("--version");
     let version = version.to_str().and_then(|version| version.split(' ').nth(1));
     let major = version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next());

@@ -24,6 +24,7 @@ mod foreign;
 mod head;
 mod installation;
 mod leftovers;
+mod on_conflict;
 mod options;
 mod parallel;
 mod plans;

@@ -59,7 +59,7 @@ const ALIKE: [(&str, &str); 26] = [
         "SELECT * FROM {t} a JOIN {t} b ON a.k = b.at ORDER BY a.k LIMIT 10",
         "Merge Join",
     ),
-    ("SELECT * FROM {t} WHERE k = 5000 OR k = 6000", "BitmapOr"),
+    ("SELECT * FROM {t} WHERE k = 5000 OR at = 6000", "BitmapOr"),
     (
         "SELECT * FROM {t} WHERE k IN (5000, 6000, 7000)",
         "Bitmap Index Scan on {t}_k",

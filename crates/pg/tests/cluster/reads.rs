@@ -131,6 +131,13 @@ fn an_unchanged_head_is_remembered() {
     execute(&mut other, "DELETE FROM t WHERE k = 7919");
     assert_eq!(number(&mut client, "SELECT id FROM t WHERE k = 50001"), -1);
     same_rows(&mut client, "t", "k >= 0");
+    // Stretches of their own, in a page whose keys have the same ends afterwards.
+    for id in [-2, -3, -4] {
+        let batch = format!("INSERT INTO t SELECT i * 1000 - {id}, {id} FROM generate_series(0, 99) i");
+        execute(&mut other, &batch);
+        let count = format!("SELECT count(*) FROM t WHERE k >= 0 AND k % 1000 = -({id}) AND id = {id}");
+        (0..6).for_each(|_| assert_eq!(number(&mut client, &count), 100));
+    }
     execute(&mut other, "VACUUM t");
     same_rows(&mut client, "t", "k >= 0");
 }

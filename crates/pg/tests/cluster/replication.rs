@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{check, execute, number, same_rows};
+use crate::rows::{check, execute, number, same_rows, until_one_waits};
+use crate::unique::{finish, is_waiting, start};
 
 /// `t` has a B-tree as its primary key, `u` a unique index of ours in that place, and `f` no key at
 /// all.
@@ -48,24 +49,9 @@ fn alike(publisher: &mut Client, subscriber: &mut Client) {
     INDEXES.iter().for_each(|index| check(subscriber, index));
 }
 
-#[test]
-fn changes_are_applied_to_tables_with_indexes() {
-    let settings = "wal_level = logical\nlogical_decoding_work_mem = 64kB";
-    let [from, to] = [(); 2].map(|()| Cluster::start_with(settings));
-    let (mut publisher, mut subscriber) = (from.client(), to.client());
-    execute(&mut publisher, TABLES);
-    execute(
-        &mut publisher,
-        "CREATE PUBLICATION p FOR TABLE t, u, f;
-         INSERT INTO t SELECT i, i * 7919 % 10007 FROM generate_series(1, 5000) i;
-         INSERT INTO u SELECT * FROM t; INSERT INTO f SELECT * FROM t WHERE id <= 300",
-    );
-    execute(&mut subscriber, TABLES);
-    execute(
-        &mut subscriber,
-        "CREATE INDEX t_k ON t USING bedload (k); CREATE INDEX u_k ON u USING bedload (k);
-         CREATE INDEX f_k ON f USING bedload (k)",
-    );
+/// Subscribes to publication `p`, and waits until its tables are copied.
+fn subscribe(from: &Cluster, to: &Cluster) {
+    let mut subscriber = to.client();
     let subscribe = format!(
         "CREATE SUBSCRIPTION s CONNECTION 'host={} user=postgres dbname=postgres' PUBLICATION p WITH (streaming = on)",
         from.socket().display()
@@ -84,6 +70,27 @@ fn changes_are_applied_to_tables_with_indexes() {
         );
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn changes_are_applied_to_tables_with_indexes() {
+    let settings = "wal_level = logical\nlogical_decoding_work_mem = 64kB";
+    let [from, to] = [(); 2].map(|()| Cluster::start_with(settings));
+    let (mut publisher, mut subscriber) = (from.client(), to.client());
+    execute(&mut publisher, TABLES);
+    execute(
+        &mut publisher,
+        "CREATE PUBLICATION p FOR TABLE t, u, f;
+         INSERT INTO t SELECT i, i * 7919 % 10007 FROM generate_series(1, 5000) i;
+         INSERT INTO u SELECT * FROM t; INSERT INTO f SELECT * FROM t WHERE id <= 300",
+    );
+    execute(&mut subscriber, TABLES);
+    execute(
+        &mut subscriber,
+        "CREATE INDEX t_k ON t USING bedload (k); CREATE INDEX u_k ON u USING bedload (k);
+         CREATE INDEX f_k ON f USING bedload (k)",
+    );
+    subscribe(&from, &to);
     alike(&mut publisher, &mut subscriber);
     for table in ["t", "u"] {
         // Small and large, taken back in part, and with rows found by the replica identity.
@@ -119,5 +126,44 @@ fn changes_are_applied_to_tables_with_indexes() {
     );
     alike(&mut publisher, &mut subscriber);
     assert_eq!(number(&mut subscriber, "SELECT k FROM u"), 2);
+    execute(&mut subscriber, "DROP SUBSCRIPTION s");
+}
+
+/// A change is of a row that the subscriber has deleted. Its worker has found the entry of that
+/// row, whose address would become another row's before the worker looks at it.
+#[test]
+fn the_row_of_another_key_is_not_replicated_to() {
+    let [from, to] = [(); 2].map(|()| Cluster::start_with("wal_level = logical"));
+    let (mut publisher, mut subscriber) = (from.client(), to.client());
+    let table = "CREATE TABLE u (id int8 NOT NULL, k int8); CREATE UNIQUE INDEX u_id ON u USING bedload (id);
+                 ALTER TABLE u REPLICA IDENTITY USING INDEX u_id";
+    execute(&mut publisher, table);
+    execute(
+        &mut publisher,
+        "INSERT INTO u VALUES (1, 1), (2, 2); CREATE PUBLICATION p FOR TABLE u",
+    );
+    execute(&mut subscriber, table);
+    let pause = "ALTER DATABASE postgres SET bedload.pause_before_row = 7";
+    execute(&mut subscriber, pause);
+    subscribe(&from, &to);
+    execute(
+        &mut subscriber,
+        "DELETE FROM u WHERE id = 1; SELECT pg_advisory_lock(7)",
+    );
+    execute(&mut publisher, "UPDATE u SET k = 3 WHERE id = 1");
+    until_one_waits(&mut subscriber, || true);
+    let vacuum = start(&to.socket(), "VACUUM (INDEX_CLEANUP ON) u");
+    assert!(is_waiting(&vacuum), "the entry is in use");
+    execute(&mut subscriber, "INSERT INTO u VALUES (5, 5)");
+    execute(&mut subscriber, "SELECT pg_advisory_unlock(7)");
+    assert_eq!(finish(&vacuum), Ok(()));
+    catch_up(&mut publisher);
+    let rows = "SELECT sum(id * 100 + k)::int8 FROM u";
+    assert_eq!(
+        number(&mut subscriber, rows),
+        202 + 505,
+        "the change finds no row"
+    );
+    check(&mut subscriber, "u_id");
     execute(&mut subscriber, "DROP SUBSCRIPTION s");
 }

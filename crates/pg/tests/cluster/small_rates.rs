@@ -21,15 +21,18 @@ const SUBJECTS: [&str; 3] = ["no index", "btree", "bedload"];
 const SESSIONS: u64 = 2;
 
 /// Metrics and their units.
-const METRICS: [(&str, &str); 8] = [
+const METRICS: [(&str, &str); 11] = [
     ("one-row INSERT, two sessions", "1/s"),
     ("WAL of a one-row INSERT", "bytes"),
     ("upserts, one statement, whole", "ms"),
     ("WAL of an upsert", "bytes"),
     ("index after upserts", "KiB"),
-    ("rows by 100-row COPY", "rows/s"),
-    ("WAL of a row by 100-row COPY", "bytes"),
-    ("index after 100-row COPY", "KiB"),
+    ("100-row COPY, random keys", "rows/s"),
+    ("WAL of a row of it", "bytes"),
+    ("index after it", "KiB"),
+    ("100-row COPY, keys in order", "rows/s"),
+    ("WAL of a row of it, in order", "bytes"),
+    ("index after it, in order", "KiB"),
 ];
 
 fn create(client: &mut Client, subject: &str) {
@@ -97,11 +100,10 @@ fn upsert(client: &mut Client, rows: u64) -> [f64; 2] {
 }
 
 /// Rows a second by COPY of a hundred each, and WAL bytes a row.
-fn copy_hundreds(client: &mut Client, rows: u64) -> [f64; 2] {
-    let mut rng = Rng::new(2);
+fn copy_hundreds(client: &mut Client, rows: u64, mut key_of: impl FnMut(u64) -> u64) -> [f64; 2] {
     let texts = (0..rows / 100).map(|hundred| {
-        (0..100).fold(String::new(), |mut text, id| {
-            writeln!(text, "{}\t{}", rng.below(1 << 40), hundred * 100 + id).expect("memory");
+        (hundred * 100..(hundred + 1) * 100).fold(String::new(), |mut text, id| {
+            writeln!(text, "{}\t{id}", key_of(id)).expect("memory");
             text
         })
     });
@@ -136,12 +138,16 @@ fn small_transactions_cost_what_they_cost() {
             create(&mut client, subject);
             figures.extend(upsert(&mut client, (rows / 2).clamp(200, 20_000)));
             figures.push(index_kib(&mut client));
-            create(&mut client, subject);
-            execute(&mut client, "INSERT INTO t VALUES (0, -1)");
-            figures.extend(copy_hundreds(&mut client, rows * 5));
-            figures.push(index_kib(&mut client));
-            if *subject == "bedload" {
-                check(&mut client, "t_k");
+            let mut rng = Rng::new(2);
+            let keys: [&mut dyn FnMut(u64) -> u64; 2] = [&mut |_| rng.below(1 << 40), &mut |id| id];
+            for key_of in keys {
+                create(&mut client, subject);
+                execute(&mut client, "INSERT INTO t VALUES (0, -1)");
+                figures.extend(copy_hundreds(&mut client, rows * 5, key_of));
+                figures.push(index_kib(&mut client));
+                if *subject == "bedload" {
+                    check(&mut client, "t_k");
+                }
             }
             for (found, figure) in found.iter_mut().zip(figures) {
                 found.push(figure);

@@ -6,9 +6,11 @@
 //! place is one in the order and not on a page.
 //!
 //! That a row's address may become another row's while a scan has it is no matter under an MVCC
-//! snapshot, which does not see the other row. Other snapshots come from logical replication alone,
-//! to a unique index that is a table's replica identity: there are no exclusion constraints, and
-//! the catalogues use B-trees.
+//! snapshot, which does not see the other row. Under another one the server would take the other
+//! row for one with the scan's key: `INSERT … ON CONFLICT` (version 18) and logical replication
+//! scan unique indexes so. Such a scan keeps block 0 pinned from before it reads entries to its
+//! end, and a bulk deletion waits for these pins before it returns. Tests that fail without the
+//! wait: `the_row_of_another_key_is_no_conflict` and `the_row_of_another_key_is_not_replicated_to`.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -70,6 +72,8 @@ struct Scan {
     /// Entries of the present window whose rows were found dead to everybody.
     killed: Vec<Entry>,
     rows_ahead: RowsAhead,
+    /// Block 0, pinned, under a snapshot that is not MVCC.
+    barrier: pg_sys::Buffer,
     /// Pages of the visibility map that an index-only scan has looked at, pinned.
     maps: [pg_sys::Buffer; MAP_PAGES],
     /// The tuple that an index-only scan returned last, whether it has a null, and the slot for
@@ -391,6 +395,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             },
             killed: Vec::new(),
             rows_ahead: RowsAhead::default(),
+            barrier: pg_sys::InvalidBuffer.cast_signed(),
             maps: [pg_sys::InvalidBuffer.cast_signed(); MAP_PAGES],
             tuple: std::ptr::null_mut(),
             tuple_has_null: false,
@@ -430,6 +435,9 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         let snapshot = (*descriptor).xs_snapshot;
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
+            if scan.barrier == pg_sys::InvalidBuffer.cast_signed() {
+                scan.barrier = pg_sys::ReadBuffer(index, 0);
+            }
         }
         scan.shared = compat::shared_of_scan(descriptor).map(NonNull::cast);
         scan.begin(index, Search::new(index, scan.form, keys));
@@ -487,6 +495,8 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             }
             scan.fetch_rows_ahead((*descriptor).heapRelation, way);
             if !is_index_only {
+                #[cfg(feature = "harness")]
+                crate::hooks::pause(crate::hooks::Pause::Row);
                 return true;
             }
             if scan.sees_row(descriptor) {
@@ -552,11 +562,11 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
         unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
         scan.slot = std::ptr::null_mut();
     }
-    for map in &mut scan.maps {
-        let map = std::mem::replace(map, pg_sys::InvalidBuffer.cast_signed());
-        if map != pg_sys::InvalidBuffer.cast_signed() {
+    for pinned in scan.maps.iter_mut().chain([&mut scan.barrier]) {
+        let pinned = std::mem::replace(pinned, pg_sys::InvalidBuffer.cast_signed());
+        if pinned != pg_sys::InvalidBuffer.cast_signed() {
             // SAFETY: pinned by the scan, and given up once.
-            unsafe { pg_sys::ReleaseBuffer(map) };
+            unsafe { pg_sys::ReleaseBuffer(pinned) };
         }
     }
 }
