@@ -242,8 +242,15 @@ impl Scan {
     ///
     /// A page could not be read or is damaged.
     pub fn known_count(&self) -> Result<Option<u64>> {
-        let is_plain = self.deletions.is_none() && self.filter.is_empty() && self.since == 0;
-        if !is_plain || self.rows.is_some() {
+        if self.deletions.is_some() {
+            return Ok(None);
+        }
+        self.count_at_most()
+    }
+
+    /// As [`known_count`](Self::known_count), with the rows that were deleted since the last flush.
+    pub(crate) fn count_at_most(&self) -> Result<Option<u64>> {
+        if !self.filter.is_empty() || self.since > 0 || self.rows.is_some() {
             return Ok(None);
         }
         let bounds = (self.from, self.to);

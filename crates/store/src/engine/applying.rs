@@ -35,6 +35,7 @@ impl Applying<'_> {
                 rows,
             } => (*table, *first_sequence, rows.len() as u64),
             Record::Delete { table, deletion } => (*table, deletion.at, 1),
+            Record::Replace { table, at, .. } => (*table, *at, 1),
             Record::Blocks {
                 table,
                 first_sequence,
@@ -67,6 +68,9 @@ impl Applying<'_> {
         if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
             known.check_blocks(blocks).map_err(damaged)?;
         }
+        if let (Record::Replace { .. }, Some(known)) = (&record, known) {
+            known.check_replaces().map_err(damaged)?;
+        }
         *self.next_sequence = next;
         match record {
             Record::Append { table, .. } => {
@@ -75,6 +79,9 @@ impl Applying<'_> {
                 }
             }
             Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
+            Record::Replace { table, at, places } if known.is_some() => {
+                self.generation.replace(table, at, places.into());
+            }
             Record::Blocks { table, blocks, .. } => {
                 let Some(rest) = rows else { return Ok(()) };
                 self.generation

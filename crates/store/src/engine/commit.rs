@@ -13,8 +13,8 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId, are_few,
-    check_columns, check_row_bytes, to_stored,
+    DELETION_WEIGHT, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId,
+    are_few, check_columns, check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -62,9 +62,9 @@ impl Begun {
 /// sooner segments of the log end, the sooner they are written over.
 const BLOCKS_FLUSHED: usize = 6 << 20;
 
-/// Deletions at which a flush begins: each state of them that a reader wants is made of all those
-/// before it.
-const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
+/// The weight of deletions at which a flush begins: each state of them that a reader wants is made
+/// of all those before it.
+const DELETIONS_FLUSHED: usize = DELETION_WEIGHT * if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
 
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
@@ -435,7 +435,7 @@ impl Engine {
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = self.order.with_view(|view| {
             let active = view.active();
-            (active.bytes(), active.block_bytes(), active.deletions())
+            (active.bytes(), active.block_bytes(), active.deletions_weight())
         });
         let limit = self.options.head_bytes;
         if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
@@ -443,7 +443,7 @@ impl Engine {
             let begun = Instant::now();
             let flushing = self.flush.lock();
             let view = self.view();
-            if view.active().bytes() >= limit || view.active().deletions() >= 2 * DELETIONS_FLUSHED {
+            if view.active().bytes() >= limit || view.active().deletions_weight() >= 2 * DELETIONS_FLUSHED {
                 drop(view);
                 self.relieve(&flushing)?;
             }

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use super::commit::{Added, Appended, Begun, Logged, NewRows};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, SortedRows, TableId, check_columns, to_stored};
+use crate::rows::{Deletion, Place, SortedRows, TableId, check_columns, to_stored};
 use crate::table::{Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
@@ -22,6 +22,11 @@ pub(crate) enum Change {
     Delete {
         table: Arc<StoredTable>,
         times: RangeInclusive<i64>,
+    },
+    /// Rows that give way to others of the commit, by their places, ascending.
+    Replace {
+        table: Arc<StoredTable>,
+        rows: Arc<[Place]>,
     },
 }
 
@@ -127,6 +132,10 @@ impl Engine {
                         deletions.push(deletion);
                         next += 1;
                     }
+                    Change::Replace { rows, .. } => {
+                        heads.push(Record::replace_body(id, next, rows));
+                        next += 1;
+                    }
                 }
             }
             let bodies: Vec<[&[u8]; 2]> = heads
@@ -148,6 +157,10 @@ impl Engine {
                     Change::Delete { table, .. } => {
                         let deletion = deletions.by_ref().take(1);
                         deletion.for_each(|deletion| active.delete(table.entry.id, deletion));
+                        sequence += 1;
+                    }
+                    Change::Replace { table, rows } => {
+                        active.replace(table.entry.id, sequence, rows);
                         sequence += 1;
                     }
                 }
@@ -174,6 +187,14 @@ impl Group {
         });
     }
 
+    /// Adds that rows are replaced, by their places, ascending. They are gone with what was added
+    /// before, and take nothing from what is added later.
+    pub(crate) fn replace(&mut self, table: &Arc<StoredTable>, rows: Arc<[Place]>) {
+        self.record_bytes += size_of_val(&*rows);
+        let table = table.clone();
+        self.changes.push(Change::Replace { table, rows });
+    }
+
     /// The tables of the changes.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &StoredTable> {
         self.changes.iter().map(Change::table)
@@ -193,7 +214,7 @@ impl Group {
 impl Change {
     fn table(&self) -> &StoredTable {
         match self {
-            Self::Append { table, .. } | Self::Delete { table, .. } => table,
+            Self::Append { table, .. } | Self::Delete { table, .. } | Self::Replace { table, .. } => table,
         }
     }
 
@@ -201,7 +222,7 @@ impl Change {
     fn record(&self) -> &[u8] {
         match self {
             Self::Append { rows, .. } => rows.record(),
-            Self::Delete { .. } => &[],
+            Self::Delete { .. } | Self::Replace { .. } => &[],
         }
     }
 }

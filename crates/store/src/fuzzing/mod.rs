@@ -71,6 +71,7 @@ fn body_of(record: &Record) -> Vec<u8> {
             rows,
         } => (Record::append_head(*table, *first_sequence), Some(rows)),
         Record::Delete { table, deletion } => (Record::delete_body(*table, deletion), None),
+        Record::Replace { table, at, places } => (Record::replace_body(*table, *at, places), None),
         Record::Blocks {
             table,
             first_sequence,

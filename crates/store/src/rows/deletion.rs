@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::Place;
 
 /// Removes rows of a table whose time is in `times` and that arrived from sequence number
 /// `from_sequence` on and before the deletion itself, which has the sequence number `at`.
@@ -35,22 +38,27 @@ pub(crate) struct Deletions {
     /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to
     /// the second. No two overlap.
     sequences: BTreeMap<u64, u64>,
+    /// Single rows that are gone, in sets that ascend, each more than twice as long as the next.
+    /// They are shared, as readers keep earlier states.
+    rows: Vec<Arc<[Place]>>,
     /// Those that are limited both ways, which nothing writes today.
     others: Vec<Deletion>,
 }
 
-/// Times for which the same is deleted.
+/// Places of which the same is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    first: i64,
-    last: i64,
+    first: Place,
+    last: Place,
     /// No row of a lesser sequence number is left.
     before: u64,
+    /// Whether it is the place of a single row that is gone.
+    is_row: bool,
 }
 
 impl Stretch {
-    pub(crate) fn contains(&self, time: i64) -> bool {
-        (self.first..=self.last).contains(&time)
+    pub(crate) fn contains(&self, place: Place) -> bool {
+        (self.first..=self.last).contains(&place)
     }
 }
 
@@ -59,6 +67,7 @@ impl Deletions {
     pub(crate) const NONE: Self = Self {
         times: BTreeMap::new(),
         sequences: BTreeMap::new(),
+        rows: Vec::new(),
         others: Vec::new(),
     };
 
@@ -76,13 +85,14 @@ impl Deletions {
             for (&from, &to) in &set.sequences {
                 merged.put_sequences(from, to);
             }
+            set.rows.iter().for_each(|rows| merged.put_rows(rows));
             merged.others.extend(set.others.iter().cloned());
         }
         merged
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.times.is_empty() && !self.has_more()
+        self.times.is_empty() && self.rows.is_empty() && !self.has_more()
     }
 
     /// Whether rows may be gone whatever their time.
@@ -102,6 +112,18 @@ impl Deletions {
         } else {
             self.others.push(deletion.clone());
         }
+    }
+
+    /// Adds single rows, in the order of their places.
+    pub(crate) fn put_rows(&mut self, rows: &Arc<[Place]>) {
+        let mut rows = rows.clone();
+        while let Some(last) = self.rows.pop_if(|last| last.len() <= 2 * rows.len()) {
+            let mut both = [&last[..], &rows[..]].concat();
+            // Two runs, which it finds and merges.
+            both.sort();
+            rows = both.into();
+        }
+        self.rows.push(rows);
     }
 
     fn put_times(&mut self, first: i64, last: i64, before: u64) {
@@ -137,31 +159,65 @@ impl Deletions {
         self.sequences.insert(from, to);
     }
 
-    /// The stretch that has a time.
-    pub(crate) fn stretch(&self, time: i64) -> Stretch {
+    /// The stretch that has a place.
+    pub(crate) fn stretch(&self, place: Place) -> Stretch {
         #[cfg(test)]
         searches::count();
+        let mut stretch = self.stretch_of_times(place.0);
+        for rows in &self.rows {
+            let next = rows.partition_point(|&row| row < place);
+            match rows.get(next) {
+                Some(&row) if row == place => {
+                    return Stretch {
+                        first: place,
+                        last: place,
+                        is_row: true,
+                        ..stretch
+                    };
+                }
+                Some(&after) => stretch.last = stretch.last.min(place_before(after)),
+                None => {}
+            }
+            if let Some(before) = next.checked_sub(1).map(|last| rows[last]) {
+                stretch.first = stretch.first.max(place_after(before));
+            }
+        }
+        stretch
+    }
+
+    /// The stretch that has a time, whatever single rows are gone.
+    fn stretch_of_times(&self, time: i64) -> Stretch {
+        let of_times = |first: i64, last: i64, before: u64| Stretch {
+            first: (first, 0),
+            last: (last, u64::MAX),
+            before,
+            is_row: false,
+        };
         let before = self.times.range(..=time).next_back();
         if let Some((&first, &(last, before))) = before.filter(|(_, (last, _))| time <= *last) {
-            return Stretch { first, last, before };
+            return of_times(first, last, before);
         }
         // It lies between two stretches: nothing is deleted there by time.
         let after = self.times.range(time..).next();
-        Stretch {
-            first: before.map_or(i64::MIN, |(_, (last, _))| last + 1),
-            last: after.map_or(i64::MAX, |(&first, _)| first - 1),
-            before: 0,
-        }
+        of_times(
+            before.map_or(i64::MIN, |(_, (last, _))| last + 1),
+            after.map_or(i64::MAX, |(&first, _)| first - 1),
+            0,
+        )
     }
 
     /// Whether every row of a stretch is left.
     pub(crate) fn leaves_all(&self, stretch: Stretch) -> bool {
-        stretch.before == 0 && !self.has_more()
+        stretch.before == 0 && !stretch.is_row && !self.has_more()
     }
 
-    /// Whether a row is gone whose time lies in a stretch.
-    pub(crate) fn covers_in(&self, stretch: Stretch, time: i64, sequence: u64) -> bool {
-        sequence < stretch.before || (self.has_more() && self.covers_more(time, sequence))
+    /// Whether a row is gone whose place lies in a stretch.
+    pub(crate) fn covers_in(&self, stretch: Stretch, (time, sequence): Place) -> bool {
+        stretch.is_row || sequence < stretch.before || (self.has_more() && self.covers_more(time, sequence))
+    }
+
+    fn has_row(&self, place: Place) -> bool {
+        self.rows.iter().any(|rows| rows.binary_search(&place).is_ok())
     }
 
     fn covers_more(&self, time: i64, sequence: u64) -> bool {
@@ -172,7 +228,8 @@ impl Deletions {
 
     /// Whether a row with this time and sequence number is gone.
     pub(crate) fn covers(&self, time: i64, sequence: u64) -> bool {
-        !self.is_empty() && self.covers_in(self.stretch(time), time, sequence)
+        let place = (time, sequence);
+        !self.is_empty() && self.covers_in(self.stretch(place), place)
     }
 
     /// The greatest sequence number up to `sequence` with which a row of this time is left, if
@@ -181,8 +238,12 @@ impl Deletions {
         if self.is_empty() {
             return Some(sequence);
         }
-        let stretch = self.stretch(time);
+        let stretch = self.stretch_of_times(time);
         while sequence >= stretch.before {
+            if self.has_row((time, sequence)) {
+                sequence = sequence.checked_sub(1)?;
+                continue;
+            }
             let range = self.sequences.range(..=sequence).next_back();
             let range = range.filter(|(_, to)| sequence < **to).map(|(&from, _)| from);
             let other = self
@@ -200,8 +261,8 @@ impl Deletions {
     /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is
     /// not plain to see, `false`.
     pub(crate) fn cover_all(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
-        let stretch = self.stretch(*times.start());
-        if stretch.contains(*times.end()) && stretch.before > *sequences.end() {
+        let stretch = self.stretch_of_times(*times.start());
+        if stretch.contains((*times.end(), 0)) && stretch.before > *sequences.end() {
             return true;
         }
         let range = self.sequences.range(..=*sequences.start()).next_back();
@@ -218,22 +279,35 @@ impl Deletions {
         stretches.any(|(_, (_, before))| before > sequences.start())
             || (self.sequences.range(..=*sequences.end()).next_back())
                 .is_some_and(|(_, to)| to > sequences.start())
+            || self.rows.iter().any(|rows| {
+                let first = rows.partition_point(|row| row.0 < *times.start());
+                rows.get(first).is_some_and(|row| row.0 <= *times.end())
+            })
             || !self.others.is_empty()
     }
 
-    /// Few deletions that remove the same rows as all of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Deletion> {
-        let times = self.times.iter().map(|(&first, &(last, at))| Deletion {
-            times: first..=last,
-            from_sequence: 0,
-            at,
-        });
-        let sequences = self.sequences.iter().map(|(&from_sequence, &at)| Deletion {
-            times: i64::MIN..=i64::MAX,
-            from_sequence,
-            at,
-        });
-        times.chain(sequences).chain(self.others.iter().cloned())
+    /// Whether a row of a lesser sequence number than `end` may be gone.
+    pub(crate) fn reach_below(&self, end: u64) -> bool {
+        !self.times.is_empty()
+            || self.sequences.keys().next().is_some_and(|&from| from < end)
+            || self.rows.iter().any(|rows| rows.iter().any(|row| row.1 < end))
+            || self.others.iter().any(|deletion| deletion.from_sequence < end)
+    }
+}
+
+/// The place just before another one, which is not the first of all.
+fn place_before((time, sequence): Place) -> Place {
+    match sequence.checked_sub(1) {
+        Some(sequence) => (time, sequence),
+        None => (time.saturating_sub(1), u64::MAX),
+    }
+}
+
+/// The place just after another one, which is not the last of all.
+fn place_after((time, sequence): Place) -> Place {
+    match sequence.checked_add(1) {
+        Some(sequence) => (time, sequence),
+        None => (time.saturating_add(1), 0),
     }
 }
 
@@ -258,6 +332,8 @@ pub(crate) mod searches {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bedload_testkit::{Rng, stride};
 
     use super::*;
@@ -269,12 +345,21 @@ mod tests {
             let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).expect("small");
             let mut all: Vec<Deletion> = Vec::new();
             let mut sets = [Deletions::default(), Deletions::default()];
+            let mut all_rows = BTreeSet::new();
             for number in 0..40 {
                 let from = below(60);
                 let at = u64::try_from(10 * (number + 1)).expect("small");
                 let since = u64::try_from(below(10 * (number + 1)) + 1)
                     .expect("small")
                     .min(at - 1);
+                let set = &mut sets[usize::from(number >= 25)];
+                if number % 3 == 0 {
+                    let rows: BTreeSet<Place> = (0..below(12))
+                        .map(|_| (from + below(20), below(420).unsigned_abs()))
+                        .collect();
+                    set.put_rows(&rows.iter().copied().collect());
+                    all_rows.extend(rows);
+                }
                 let deletion = match below(12) {
                     0 => (i64::MIN..=i64::MAX, since),
                     1 => (from..=from + below(9), since),
@@ -287,21 +372,30 @@ mod tests {
                     from_sequence: deletion.1,
                     at,
                 };
-                sets[usize::from(number >= 25)].put(&deletion);
+                set.put(&deletion);
                 all.push(deletion);
             }
             let merged = Deletions::merge(sets.iter());
             let times = (-40..80).chain([i64::MIN, i64::MAX]);
+            let mut newest = None;
             for (time, sequence) in times.flat_map(|time| (0..420).map(move |sequence| (time, sequence))) {
-                let expected = all.iter().any(|deletion| deletion.covers(time, sequence));
+                newest = newest.filter(|_| sequence > 0);
+                let expected = all_rows.contains(&(time, sequence))
+                    || all.iter().any(|deletion| deletion.covers(time, sequence));
                 assert_eq!(
                     merged.covers(time, sequence),
                     expected,
                     "seed {seed}: {time}, {sequence}"
                 );
-                let again = merged.iter().any(|deletion| deletion.covers(time, sequence));
-                assert_eq!(again, expected, "seed {seed}, listed: {time}, {sequence}");
-                assert!(merged.stretch(time).contains(time));
+                let stretch = merged.stretch((time, sequence));
+                assert!(stretch.contains((time, sequence)));
+                for end in [stretch.first, stretch.last] {
+                    assert_eq!(merged.stretch(end), stretch, "seed {seed}: of its end {end:?}");
+                }
+                if !expected {
+                    newest = Some(sequence);
+                }
+                assert_eq!(merged.newest_left(time, sequence), newest, "seed {seed}");
             }
         }
     }

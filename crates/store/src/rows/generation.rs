@@ -6,10 +6,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::{BlockRef, Deletion, EncodedRows, Head, SortedRows, TableEntry, TableId};
+use super::{BlockRef, Deletion, EncodedRows, Head, Place, SortedRows, TableEntry, TableId};
 
 /// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
 const DELETION_BYTES: usize = 256;
+
+/// Bytes a replaced row counts for: its place, and once more where places are merged.
+const REPLACED_BYTES: usize = 2 * size_of::<Place>();
+
+/// How many replaced rows weigh as much as a deletion: they share memory between the states that
+/// readers want.
+pub(crate) const DELETION_WEIGHT: usize = 64;
 
 /// Bytes that a block which stands on the disk counts for.
 const BLOCK_BYTES: usize = 128;
@@ -28,7 +35,7 @@ pub(crate) struct Generation {
     bytes: AtomicUsize,
     /// The part of these bytes that are blocks of sparse tables waiting to be written.
     block_bytes: AtomicUsize,
-    deletions: AtomicUsize,
+    deletions_weight: AtomicUsize,
 }
 
 impl Generation {
@@ -40,7 +47,7 @@ impl Generation {
             held_until: AtomicU64::new(log_start),
             bytes: AtomicUsize::new(0),
             block_bytes: AtomicUsize::new(0),
-            deletions: AtomicUsize::new(0),
+            deletions_weight: AtomicUsize::new(0),
         }
     }
 
@@ -81,7 +88,8 @@ impl Generation {
         self.heads.write().clone_from(&other.heads.read());
         self.bytes.store(other.bytes(), Ordering::Relaxed);
         self.block_bytes.store(other.block_bytes(), Ordering::Relaxed);
-        self.deletions.store(other.deletions(), Ordering::Relaxed);
+        self.deletions_weight
+            .store(other.deletions_weight(), Ordering::Relaxed);
     }
 
     /// Puts another head in the place of a table's.
@@ -130,12 +138,21 @@ impl Generation {
     pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
         self.head_or_new(table).delete(deletion);
         self.bytes.fetch_add(DELETION_BYTES, Ordering::Relaxed);
-        self.deletions.fetch_add(1, Ordering::Relaxed);
+        self.deletions_weight
+            .fetch_add(DELETION_WEIGHT, Ordering::Relaxed);
     }
 
-    /// How many deletions there are.
-    pub(crate) fn deletions(&self) -> usize {
-        self.deletions.load(Ordering::Relaxed)
+    /// Removes rows of a table by their places, ascending, from a sequence number on.
+    pub(crate) fn replace(&self, table: TableId, at: u64, rows: Arc<[Place]>) {
+        let count = rows.len();
+        self.head_or_new(table).replace(at, rows);
+        self.bytes.fetch_add(count * REPLACED_BYTES, Ordering::Relaxed);
+        self.deletions_weight.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How much there is to search for deleted rows: see [`DELETION_WEIGHT`].
+    pub(crate) fn deletions_weight(&self) -> usize {
+        self.deletions_weight.load(Ordering::Relaxed)
     }
 
     /// Bytes of memory the generation takes.

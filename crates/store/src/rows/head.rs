@@ -23,17 +23,42 @@ use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, Sort
 pub(crate) struct Head {
     parts: Parts<FewRows>,
     changes: RwLock<Changes>,
-    /// The first deletions as one, and how many they are.
-    merged: Mutex<(usize, Arc<Deletions>)>,
+    /// The first deletions and replaced rows as one, and how many of each they are.
+    merged: Mutex<([usize; 2], Arc<Deletions>)>,
 }
 
 #[derive(Debug, Default)]
 struct Changes {
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
+    /// Rows that gave way to others, by place, and the sequence number of the commit from which on
+    /// they are gone, ascending.
+    replaced: Vec<(u64, Arc<[Place]>)>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts
     /// as, ascending.
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
+}
+
+impl Changes {
+    /// How many deletions, and sets of replaced rows, were made before a sequence number.
+    fn made_before(&self, before: u64) -> [usize; 2] {
+        [
+            self.deletions.partition_point(|deletion| deletion.at < before),
+            self.replaced.partition_point(|&(at, _)| at < before),
+        ]
+    }
+
+    /// Adds those from some numbers up to others.
+    fn add_to(&self, deletions: &mut Deletions, from: [usize; 2], to: [usize; 2]) {
+        let ranges = &self.deletions[from[0]..to[0]];
+        ranges.iter().for_each(|deletion| deletions.put(deletion));
+        let replaced = &self.replaced[from[1]..to[1]];
+        replaced.iter().for_each(|(_, rows)| deletions.put_rows(rows));
+    }
+
+    fn has_deletions(&self) -> bool {
+        !self.deletions.is_empty() || !self.replaced.is_empty()
+    }
 }
 
 impl Run for SortedRows {
@@ -88,29 +113,29 @@ impl Head {
             .collect()
     }
 
-    /// The deletions made before sequence number `before`, as one; none if there are none.
+    /// Removes rows of this head or of what is older, by their places, ascending.
+    pub(crate) fn replace(&self, at: u64, rows: Arc<[Place]>) {
+        self.changes.write().replaced.push((at, rows));
+    }
+
+    /// What was deleted or replaced before sequence number `before`, as one; none if nothing was.
     pub(crate) fn merged_deletions(&self, before: u64) -> Option<Arc<Deletions>> {
         let changes = self.changes.read();
-        let count = changes.deletions.partition_point(|deletion| deletion.at < before);
-        if count == 0 {
+        let counts = changes.made_before(before);
+        if counts == [0, 0] {
             return None;
         }
         let mut merged = self.merged.lock();
         let (known, deletions) = &mut *merged;
-        if count < *known {
+        if counts[0] < known[0] || counts[1] < known[1] {
             // An earlier state than that of the last reader.
             let mut earlier = Deletions::default();
-            changes.deletions[..count]
-                .iter()
-                .for_each(|deletion| earlier.put(deletion));
+            changes.add_to(&mut earlier, [0, 0], counts);
             return Some(Arc::new(earlier));
         }
-        if count > *known {
-            let deletions = Arc::make_mut(deletions);
-            changes.deletions[*known..count]
-                .iter()
-                .for_each(|deletion| deletions.put(deletion));
-            *known = count;
+        if counts != *known {
+            changes.add_to(Arc::make_mut(deletions), *known, counts);
+            *known = counts;
         }
         Some(deletions.clone())
     }
@@ -221,7 +246,7 @@ impl Head {
 
     /// Whether there are deletions that no flush has applied.
     pub(crate) fn has_deletions(&self) -> bool {
-        !self.changes.read().deletions.is_empty()
+        self.changes.read().has_deletions()
     }
 
     /// The latest time of a row.
@@ -266,7 +291,7 @@ impl Head {
     /// Whether there is nothing to be flushed.
     pub(crate) fn is_empty(&self) -> bool {
         let changes = self.changes.read();
-        self.parts.is_empty() && changes.deletions.is_empty() && changes.written.is_empty()
+        self.parts.is_empty() && !changes.has_deletions() && changes.written.is_empty()
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use encoded_rows::EncodedRows;
 pub(crate) use few_rows::are_few;
 pub(crate) use filter::Filter;
 pub(crate) use frontier::Frontier;
-pub(crate) use generation::Generation;
+pub(crate) use generation::{DELETION_WEIGHT, Generation};
 pub(crate) use head::Head;
 pub(crate) use rows_in_order::{RowsInOrder, project};
 pub use salvaged_table::{Gap, SalvagedTable};

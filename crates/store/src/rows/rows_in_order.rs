@@ -208,13 +208,13 @@ impl RowsInOrder {
         };
         let mut known: Option<DeletedStretch> = None;
         for (run, row) in self.iter() {
-            let (time, sequence) = self.runs[run].place(row);
-            // Rows of one stretch of times stand together.
-            let of_time = known
-                .filter(|stretch| stretch.contains(time))
-                .unwrap_or_else(|| deletions.stretch(time));
-            known = Some(of_time);
-            if !deletions.covers_in(of_time, time, sequence) {
+            let place = self.runs[run].place(row);
+            // Rows of one stretch stand together.
+            let stretch = known
+                .filter(|stretch| stretch.contains(place))
+                .unwrap_or_else(|| deletions.stretch(place));
+            known = Some(stretch);
+            if !deletions.covers_in(stretch, place) {
                 left.push(run, row, 1);
             }
         }

@@ -172,6 +172,14 @@ impl StoredTable {
         held.ok_or("the rows that were held back are not in order")
     }
 
+    /// What is wrong with a record that replaces single rows of the table.
+    pub(crate) fn check_replaces(&self) -> Result<(), &'static str> {
+        match &self.body {
+            Body::Indexed { .. } => Ok(()),
+            Body::Sparse(_) => Err("it replaces single rows of a sparse table"),
+        }
+    }
+
     /// Fails unless the table can have these blocks, which the log names.
     ///
     /// # Errors

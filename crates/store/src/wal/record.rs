@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::rows::BlockRef;
-use crate::rows::{Deletion, EncodedRows, TableId};
+use crate::rows::{BlockRef, Deletion, EncodedRows, Place, TableId};
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
@@ -42,6 +41,16 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
+    /// Single rows that are gone from a sequence number on, as others of the same commit take their
+    /// place.
+    Replace {
+        /// Their table.
+        table: TableId,
+        /// The sequence number.
+        at: u64,
+        /// Their places, ascending.
+        places: Vec<Place>,
+    },
     /// Rows that an earlier record has, and that a checkpoint leaves out which begins the log at
     /// `segment`.
     Held {
@@ -69,6 +78,7 @@ const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
 const GROUP: u8 = 5;
 const HELD: u8 = 6;
+const REPLACE: u8 = 8;
 /// Bytes of the head of a record with rows: kind, table, first sequence number.
 const ROWS_HEAD_BYTES: usize = 16;
 
@@ -110,6 +120,16 @@ impl Record {
         out.i64(*deletion.times.end());
         out.u64(deletion.from_sequence);
         out.u64(deletion.at);
+        out.into_bytes()
+    }
+
+    /// The body of the record of rows that are replaced: their places, ascending.
+    pub(crate) fn replace_body(table: TableId, at: u64, places: &[Place]) -> Vec<u8> {
+        let mut out = rows_head(REPLACE, table, at);
+        for &(time, sequence) in places {
+            out.i64(time);
+            out.u64(sequence);
+        }
         out.into_bytes()
     }
 
@@ -191,6 +211,20 @@ impl Record {
                 };
                 delete().ok_or(short)?
             }
+            REPLACE => {
+                let (table, at) = read_rows_head(&mut fields).ok_or(short)?;
+                let mut places: Vec<Place> = Vec::new();
+                while !fields.is_empty() {
+                    places.push(fields.i64().zip(fields.u64()).ok_or(short)?);
+                }
+                if !places.is_sorted_by(|before, after| before < after) {
+                    return Err("the rows that it replaces are not in order");
+                }
+                if places.iter().any(|&(_, sequence)| sequence >= at) {
+                    return Err("it replaces rows that come after it");
+                }
+                Self::Replace { table, at, places }
+            }
             HELD => {
                 let (table, segment) = read_rows_head(&mut fields).ok_or(short)?;
                 let count = fields.u64().ok_or(short)?;
@@ -208,7 +242,10 @@ impl Record {
                 let lengths = (0..count).map(|_| fields.u32().ok_or(short));
                 let lengths: Vec<u32> = lengths.collect::<Result<_, _>>()?;
                 let part = |length: u32| match Self::decode(fields.bytes(length as usize).ok_or(short)?)? {
-                    part @ (Self::Append { .. } | Self::Delete { .. } | Self::Held { .. }) => Ok(part),
+                    part @ (Self::Append { .. }
+                    | Self::Delete { .. }
+                    | Self::Replace { .. }
+                    | Self::Held { .. }) => Ok(part),
                     _ => Err("a part of it is none of a commit"),
                 };
                 Self::Group(lengths.into_iter().map(part).collect::<Result<_, _>>()?)
@@ -252,4 +289,32 @@ pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[&[u8]]
     body.iter().for_each(|part| out.extend_from_slice(part));
     let crc = crc32c::crc32c(&out[begin + 4..]);
     out[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaced_rows_are_in_order_and_come_before_their_record() {
+        let body = |places: &[Place]| Record::replace_body(TableId(7), 30, places);
+        let places = [(-5, 3), (-5, 29), (8, 0)];
+        match Record::decode(&body(&places)) {
+            Ok(Record::Replace {
+                table,
+                at,
+                places: read,
+            }) => {
+                assert_eq!((table, at, &read[..]), (TableId(7), 30, &places[..]));
+            }
+            other => panic!("{other:?}"),
+        }
+        for wrong in [[(8, 1), (8, 1)], [(8, 1), (-8, 2)], [(8, 1), (9, 30)]] {
+            assert!(Record::decode(&body(&wrong)).is_err(), "{wrong:?}");
+        }
+        let whole = body(&places);
+        for len in (0..whole.len()).filter(|len| len % 16 != 0) {
+            assert!(Record::decode(&whole[..len]).is_err(), "cut to {len} bytes");
+        }
+    }
 }

@@ -143,9 +143,42 @@ fn a_file_that_is_loaded_again_is_replaced_in_few_deletions() {
     let again = table.append(&batch(&all[..5000])).expect("appends");
     let distinct: HashSet<Key> = all[..5000].iter().map(key).collect();
     assert_eq!(again.replaced, distinct.len() as u64);
-    // One deletion for the batch, the rows of its last time that another batch has, and its rows.
+    // One deletion of times, one of single rows at the last of them, and its rows.
     let next = table.append(&batch(&[row(1 << 40, 1)])).expect("appends");
-    assert!(next.first_sequence - again.first_sequence <= 5000 + 3);
+    assert!(next.first_sequence - again.first_sequence <= distinct.len() as u64 + 2);
+}
+
+#[test]
+fn a_correction_writes_no_row_but_its_own() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = options()
+        .head_bytes(8 << 20)
+        .open(dir.path().join("store"))
+        .expect("creates");
+    let table = keyed(&store);
+    let sensor = |number: i32, value: i32| TestRow {
+        name: format!("sensor {number}"),
+        ..TestRow::numbered(5, value)
+    };
+    let mut all: Vec<TestRow> = (0..1000).map(|number| sensor(number, 2 * number)).collect();
+    append(&table, &all).expect("appends");
+    for is_flushed in [false, true] {
+        if is_flushed {
+            store.flush().expect("flushes");
+        }
+        let number = if is_flushed { 400 } else { 600 };
+        let corrected = sensor(number, 2 * number);
+        let mark = table.mark();
+        let told = table.append(&batch(&[corrected.clone()])).expect("appends");
+        assert_eq!((told.rows, told.replaced), (1, 1));
+        assert_eq!(rows(table.since(mark)), [corrected.clone()]);
+        let place = all.iter().position(|row| key(row) == key(&corrected));
+        all.remove(place.expect("one of them"));
+        all.push(corrected);
+        assert_eq!(rows(table.range(..)), all, "others keep their order");
+    }
+    store.flush().expect("flushes");
+    assert_eq!(rows(table.range(..)), all);
 }
 
 #[test]

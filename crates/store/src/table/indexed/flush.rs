@@ -60,8 +60,7 @@ pub(crate) fn flush(
     let tree = open(pages, table)?;
     let kind = kind_of(table.id, &table.schema);
     let mut deletions = Deletions::clone(&head.merged_deletions(u64::MAX).unwrap_or_default());
-    let is_of_tree = |deletion: Deletion| deletion.from_sequence < table.end_sequence;
-    let is_asked_for = deletions.iter().any(is_of_tree);
+    let is_asked_for = deletions.reach_below(table.end_sequence);
     let rows = head.in_order();
     let end_sequence = table.end_sequence.max(rows.end_sequence());
     let expired = expired(&tree, table, &rows, end_sequence)?;
@@ -127,14 +126,15 @@ fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions)
             return Ok(RunEdit::Keep);
         }
         let mut known = None;
-        let is_gone = |place: Place| {
+        let is_gone = |Place { time, sequence }: Place| {
+            let place = (time, sequence);
             // Rows of one stretch stand together.
-            let of_time = match known.filter(|known: &Stretch| known.contains(place.time)) {
-                Some(of_time) => of_time,
-                None => deletions.stretch(place.time),
+            let stretch = match known.filter(|known: &Stretch| known.contains(place)) {
+                Some(stretch) => stretch,
+                None => deletions.stretch(place),
             };
-            known = Some(of_time);
-            deletions.covers_in(of_time, place.time, place.sequence)
+            known = Some(stretch);
+            deletions.covers_in(stretch, place)
         };
         let retained = kind.retain(tree.store(), (run, visible), judge, is_gone)?;
         Ok(retained.map_or(RunEdit::Keep, |retained| {

@@ -17,8 +17,10 @@ use super::body::{Body, kind_of, open};
 use super::run_rows::{Piece, RunRows, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
-use crate::rows::TableEntry;
-use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
+use crate::rows::{
+    Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, Stretch as DeletedStretch,
+    TableEntry, project,
+};
 
 /// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -458,13 +460,14 @@ impl Output {
         let mut known = None;
         for row in stretch {
             let Place { time, sequence } = piece.places.get(row);
-            let of_time = match known.filter(|known: &crate::rows::Stretch| known.contains(time)) {
-                Some(of_time) => of_time,
-                None => deletions.stretch(time),
+            let place = (time, sequence);
+            let stretch = match known.filter(|known: &DeletedStretch| known.contains(place)) {
+                Some(stretch) => stretch,
+                None => deletions.stretch(place),
             };
-            known = Some(of_time);
+            known = Some(stretch);
             let is_filtered = matching.is_some_and(|rows| !rows.value(row));
-            if is_filtered || deletions.covers_in(of_time, time, sequence) {
+            if is_filtered || deletions.covers_in(stretch, place) {
                 continue;
             }
             left += 1;

@@ -68,23 +68,20 @@ impl<'s> Output<'s> {
                 continue;
             }
             // Times ascend, or descend: those of one stretch stand together.
-            let time = source.place(at).0;
-            let known = self.stretch.filter(|stretch| stretch.contains(time));
-            let stretch = known.unwrap_or_else(|| deletions.stretch(time));
+            let place = source.place(at);
+            let known = self.stretch.filter(|stretch| stretch.contains(place));
+            let stretch = known.unwrap_or_else(|| deletions.stretch(place));
             self.stretch = Some(stretch);
             let (mut end, mut beyond) = (at + 1, most);
             while end < beyond {
                 let middle = usize::midpoint(end, beyond);
-                if stretch.contains(source.place(middle).0) {
+                if stretch.contains(source.place(middle)) {
                     end = middle + 1;
                 } else {
                     beyond = middle;
                 }
             }
-            let is_gone = |row: &usize| {
-                let (time, sequence) = source.place(*row);
-                deletions.covers_in(stretch, time, sequence)
-            };
+            let is_gone = |row: &usize| deletions.covers_in(stretch, source.place(*row));
             if !deletions.leaves_all(stretch) {
                 let left = (at..end).find(|row| !is_gone(row)).unwrap_or(end);
                 end = (left..end).find(is_gone).unwrap_or(end);
