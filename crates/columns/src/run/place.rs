@@ -13,6 +13,8 @@ use arrow_schema::{DataType, TimeUnit};
 use bedload_trees::I64Order;
 use bedload_trees::run::RunEdge;
 
+use crate::processor::by_processor;
+
 /// A row's position in its table: its time, then its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -143,7 +145,7 @@ impl Places {
     /// Returns whether the positions ascend strictly.
     #[must_use]
     pub fn ascend(&self) -> bool {
-        (1..self.len()).all(|row| self.get(row - 1) < self.get(row))
+        ascend(&self.times, &self.sequences)
     }
 
     /// Returns the first of some ascending rows for which `is_beyond` holds, or their end.
@@ -166,6 +168,17 @@ impl Places {
     pub fn sequence_bounds(&self) -> Option<(u64, u64)> {
         let numbers = || self.sequences.iter().copied();
         numbers().min().zip(numbers().max())
+    }
+}
+
+by_processor! {
+    fn ascend(times: &[i64], sequences: &[u64]) -> bool {
+        let times = times.iter().zip(times.iter().skip(1));
+        let sequences = sequences.iter().zip(sequences.iter().skip(1));
+        // Branch-free, so that the loop vectorises.
+        times.zip(sequences).fold(true, |all, ((time, next_time), (sequence, next_sequence))| {
+            all & ((time < next_time) | ((time == next_time) & (sequence < next_sequence)))
+        })
     }
 }
 
