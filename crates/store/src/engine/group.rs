@@ -114,7 +114,7 @@ impl Engine {
                 let id = change.table().entry.id;
                 match change {
                     Change::Append { rows, .. } => {
-                        heads.push(Record::append_head(id, next));
+                        heads.push(rows.record_head(id, next));
                         next += rows.len() as u64;
                     }
                     Change::Delete { times, .. } => {

@@ -248,6 +248,10 @@ impl Head {
         let (mut kept, mut newest) = (Vec::new(), Vec::new());
         for run in &runs {
             let split = run.through((time, u64::MAX)).end;
+            if split == run.len() {
+                kept.push(run.clone());
+                continue;
+            }
             kept.push(Arc::new(run.slice(0..split, true)));
             newest.push(Arc::new(run.slice(split..run.len(), false)));
         }

@@ -1,6 +1,7 @@
 //! Rows in memory: columns as Arrow has them, in the order of their table.
 
 use std::ops::{Bound, Range};
+use std::sync::OnceLock;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
@@ -10,17 +11,37 @@ use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
 use super::variable::Variable;
-use super::{Place, TableSchema};
+use super::{PackedRows, Place, TableSchema};
 use crate::error::{Error, Result};
 
 /// Rows of one commit, in the order of their times, that have no sequence numbers yet.
 #[derive(Debug)]
 pub(crate) struct SortedBatch {
-    columns: Vec<ArrayRef>,
+    columns: Columns,
     times: ScalarBuffer<i64>,
     /// Where each row stood in the batch, and the times as they stood there; none if times ascend.
     arrival: Option<(Vec<u32>, ScalarBuffer<i64>)>,
     size: RowBytes,
+}
+
+/// The columns of rows: arrays, or what arrays are made of when they are asked for.
+#[derive(Debug)]
+enum Columns {
+    Arrays(ColumnSet),
+    Packed(PackedRows, OnceLock<ColumnSet>),
+}
+
+impl Columns {
+    fn of(arrays: Vec<ArrayRef>) -> Self {
+        Self::Arrays(arrays.into())
+    }
+
+    fn arrays(&self) -> &ColumnSet {
+        match self {
+            Self::Arrays(arrays) => arrays,
+            Self::Packed(packed, arrays) => arrays.get_or_init(|| packed.columns(0..packed.len()).into()),
+        }
+    }
 }
 
 /// How much memory rows take.
@@ -47,7 +68,7 @@ impl SortedBatch {
         };
         if arrived.is_sorted() {
             return Ok(Self {
-                columns,
+                columns: Columns::of(columns),
                 times: arrived,
                 arrival: None,
                 size,
@@ -64,11 +85,60 @@ impl SortedBatch {
         let (_, order, _) = picks.into_parts();
         Ok(Self {
             times: keyed.iter().map(|&(time, _)| time).collect(),
-            columns,
+            columns: Columns::of(columns),
             // In memory of their own, so that what they are a part of can go.
             arrival: Some((order.to_vec(), arrived.to_vec().into())),
             size,
         })
+    }
+
+    /// Rows by time that arrived with these ranks; `None` if they are not in the order of time and
+    /// rank, or some ranks are not those of rows.
+    pub(super) fn of_sorted(schema: &TableSchema, columns: Vec<ArrayRef>, ranks: &[u64]) -> Option<Self> {
+        let times = times(&columns[schema.time_column()]).filter(|times| times.len() == ranks.len())?;
+        let size = RowBytes {
+            all: times.len() * row_bytes(schema) + variable_bytes(&columns),
+            longest: row_bytes_max(schema, &columns),
+        };
+        if !Places::new(times.clone(), ranks.to_vec().into())?.ascend() {
+            return None;
+        }
+        let arrival = if ranks.iter().copied().eq(0..ranks.len() as u64) {
+            None
+        } else {
+            let mut arrived = vec![None; ranks.len()];
+            for (&time, &rank) in times.iter().zip(ranks) {
+                // Each rank once.
+                let slot = arrived.get_mut(usize::try_from(rank).ok()?)?;
+                if slot.replace(time).is_some() {
+                    return None;
+                }
+            }
+            let order: Option<Vec<u32>> = ranks.iter().map(|&rank| u32::try_from(rank).ok()).collect();
+            Some((order?, arrived.into_iter().collect::<Option<Vec<i64>>>()?.into()))
+        };
+        Some(Self {
+            columns: Columns::of(columns),
+            times,
+            arrival,
+            size,
+        })
+    }
+
+    /// The rows as the log is to have them, packed; `None` if they cannot be. Rows in order are
+    /// kept in that form alone.
+    pub(crate) fn pack(&mut self) -> Option<PackedRows> {
+        let (columns, bytes) = (self.columns.arrays(), self.size.all);
+        let packed = match &self.arrival {
+            Some((order, _)) => PackedRows::pack(columns, bytes, order.iter().map(|&rank| u64::from(rank))),
+            None => PackedRows::pack(columns, bytes, 0..self.times.len() as u64),
+        }?;
+        if self.arrival.is_none() {
+            // In memory of their own, as the arrays are given up.
+            self.times = self.times.to_vec().into();
+            self.columns = Columns::Packed(packed.clone(), OnceLock::new());
+        }
+        Some(packed)
     }
 
     /// Bytes of memory that they take.
@@ -91,7 +161,7 @@ impl SortedBatch {
             }
         };
         let places = Places::new(self.times, sequences).expect("a sequence number for each time");
-        SortedRows::new(self.columns, places, arrivals, self.size)
+        SortedRows::of_columns(self.columns, places, arrivals, self.size)
     }
 }
 
@@ -99,7 +169,7 @@ impl SortedBatch {
 /// never change.
 #[derive(Debug)]
 pub(crate) struct SortedRows {
-    columns: ColumnSet,
+    columns: Columns,
     places: Places,
     /// Times in the order of arrival; none if that is the order of the rows.
     arrivals: Option<ScalarBuffer<i64>>,
@@ -115,9 +185,18 @@ impl SortedRows {
         arrivals: Option<ScalarBuffer<i64>>,
         size: RowBytes,
     ) -> Self {
+        Self::of_columns(Columns::of(columns), places, arrivals, size)
+    }
+
+    fn of_columns(
+        columns: Columns,
+        places: Places,
+        arrivals: Option<ScalarBuffer<i64>>,
+        size: RowBytes,
+    ) -> Self {
         let (least, greatest) = places.sequence_bounds().unwrap_or_default();
         Self {
-            columns: columns.into(),
+            columns,
             arrivals,
             sequences: least..greatest.saturating_add(1),
             places,
@@ -127,10 +206,7 @@ impl SortedRows {
 
     /// Some of the rows, in the same memory. Their order of arrival is that of all rows, or none.
     pub(super) fn slice(&self, rows: Range<usize>, with_arrivals: bool) -> Self {
-        let columns = self
-            .columns
-            .iter()
-            .map(|column| column.slice(rows.start, rows.len()));
+        let columns = self.columns_of(rows.clone());
         let places = Places::new(
             self.places.times_buffer().slice(rows.start, rows.len()),
             self.places.sequences().slice(rows.start, rows.len()),
@@ -145,7 +221,7 @@ impl SortedRows {
             longest: self.size.longest,
         };
         let places = places.expect("as many of each");
-        Self::new(columns.collect(), places, Some(arrivals), size)
+        Self::new(columns, places, Some(arrivals), size)
     }
 
     /// Rows that were held back, as a record of the log has them; `None` if they are not in order.
@@ -165,9 +241,20 @@ impl SortedRows {
         batch.num_rows() * row_bytes(schema) + variable_bytes(batch.columns())
     }
 
-    /// All columns of the table.
+    /// All columns of the table. Those of packed rows are unpacked once, and stay.
     pub(crate) fn columns(&self) -> &ColumnSet {
-        &self.columns
+        self.columns.arrays()
+    }
+
+    /// All columns of the table, of some of the rows. Packed ones are unpacked and do not stay.
+    pub(crate) fn columns_of(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        match &self.columns {
+            Columns::Packed(packed, arrays) if arrays.get().is_none() => packed.columns(rows),
+            columns => {
+                let slice = |column: &ArrayRef| column.slice(rows.start, rows.len());
+                columns.arrays().iter().map(slice).collect()
+            }
+        }
     }
 
     pub(crate) fn places(&self) -> &Places {
@@ -240,7 +327,7 @@ impl SortedRows {
         let is_visible = |row: &usize| self.places.get(*row).sequence < before;
         let rows: Vec<usize> = rows.filter(is_visible).collect();
         let picks: UInt32Array = rows.iter().map(|&row| u32::try_from(row).ok()).collect();
-        let columns = take_arrays(&self.columns, &picks, None)?;
+        let columns = take_arrays(self.columns(), &picks, None)?;
         let places = rows.iter().map(|&row| self.place(row));
         let (times, sequences): (Vec<i64>, Vec<u64>) = places.unzip();
         let places = Places::new(times.into(), sequences.into()).expect("as many of each");

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
 use crate::rows::BlockRef;
-use crate::rows::{Deletion, EncodedRows, TableId};
+use crate::rows::{BatchRows, Deletion, EncodedRows, PackedRows, TableId};
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
@@ -22,7 +22,7 @@ pub(crate) enum Record {
         /// The sequence number of the first one; the others follow it.
         first_sequence: u64,
         /// The rows.
-        rows: EncodedRows,
+        rows: BatchRows,
     },
     /// Rows of one batch for a sparse table, most of which stand in blocks.
     Blocks {
@@ -69,6 +69,7 @@ const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
 const GROUP: u8 = 5;
 const HELD: u8 = 6;
+const PACKED: u8 = 7;
 /// Bytes of the head of a record with rows: kind, table, first sequence number.
 const ROWS_HEAD_BYTES: usize = 16;
 
@@ -84,6 +85,19 @@ impl Record {
     /// The head of the body of a record that appends rows, which follow it.
     pub(crate) fn append_head(table: TableId, first_sequence: u64) -> Vec<u8> {
         rows_head(APPEND, table, first_sequence).into_bytes()
+    }
+
+    /// As [`append_head`](Self::append_head), for rows that are packed.
+    pub(crate) fn packed_head(table: TableId, first_sequence: u64) -> Vec<u8> {
+        rows_head(PACKED, table, first_sequence).into_bytes()
+    }
+
+    /// The head of the body of a record that appends these rows, which follow it.
+    pub(crate) fn head_of(table: TableId, first_sequence: u64, rows: &BatchRows) -> Vec<u8> {
+        match rows {
+            BatchRows::Plain(_) => Self::append_head(table, first_sequence),
+            BatchRows::Packed(_) => Self::packed_head(table, first_sequence),
+        }
     }
 
     /// The head of the body of a record that appends blocks, and rows besides, which follow it.
@@ -152,12 +166,16 @@ impl Record {
         let short = "its body is cut short";
         let kind = fields.u8().ok_or(short)?;
         let record = match kind {
-            APPEND => {
+            APPEND | PACKED => {
                 let (table, first_sequence) = read_rows_head(&mut fields).ok_or(short)?;
+                let rows = fields.rest();
                 Self::Append {
                     table,
                     first_sequence,
-                    rows: EncodedRows::parse(fields.rest())?,
+                    rows: match kind {
+                        PACKED => BatchRows::Packed(PackedRows::parse(rows)?),
+                        _ => BatchRows::Plain(EncodedRows::parse(rows)?),
+                    },
                 }
             }
             BLOCKS => {
