@@ -10,7 +10,7 @@ use bedload_trees::run::Run;
 
 use crate::error::{Error, Result};
 use crate::pages::{PageRef, PageVersion};
-use crate::rows::Filter;
+use crate::rows::{Filter, project};
 
 /// Some rows of one source, ascending.
 #[derive(Debug)]
@@ -162,6 +162,18 @@ fn rows_of(
         }
     }
     Ok(leaf.between(wanted.kind.time(), bounds)?)
+}
+
+impl Wanted {
+    /// Those among all columns of a table, of rows that stand at these places.
+    pub(super) fn of_table(&self, columns: &ColumnSet, places: &Places) -> ColumnSet {
+        let columns = project(columns, &self.columns);
+        if !self.with_sequence {
+            return columns;
+        }
+        let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
+        columns.iter().cloned().chain([sequences]).collect()
+    }
 }
 
 /// Reads rows of a leaf: those from the first to the last that match; none if none does.

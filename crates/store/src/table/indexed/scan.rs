@@ -18,7 +18,7 @@ use super::run_rows::{Piece, RunRows, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
 use crate::rows::TableEntry;
-use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
+use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows};
 
 /// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -62,6 +62,9 @@ struct Source {
     /// None for a run of a head, whose rows are all at hand.
     run: Option<RunRows>,
     piece: Piece,
+    /// The run of a head that has the columns of the piece, until they are asked for: they may have
+    /// to be unpacked.
+    unasked: Option<Arc<SortedRows>>,
     /// The batch that last had rows of the piece, and its number among the sets of columns there.
     listed: (u64, usize),
 }
@@ -105,7 +108,7 @@ impl IndexedScan {
     /// Adds what a run of a head has between two places.
     fn add_head_run(
         &mut self,
-        run: &SortedRows,
+        run: &Arc<SortedRows>,
         visible: u64,
         bounds: (Bound<RowPlace>, Bound<RowPlace>),
     ) -> Result<()> {
@@ -113,7 +116,18 @@ impl IndexedScan {
         if rows.is_empty() {
             return Ok(());
         }
-        let (columns, places, rows) = if run.sequences().end <= visible {
+        let is_visible = run.sequences().end <= visible;
+        if is_visible && self.wanted.filter.is_empty() {
+            let piece = Piece {
+                places: run.places().clone(),
+                rows,
+                row_bytes: run.row_bytes_max(),
+                ..Piece::none()
+            };
+            self.add_piece(piece, Some(run.clone()));
+            return Ok(());
+        }
+        let (columns, places, rows) = if is_visible {
             (run.columns().clone(), run.places().clone(), rows)
         } else {
             let kept = run.before(visible, rows);
@@ -122,11 +136,7 @@ impl IndexedScan {
             (columns, places, rows)
         };
         let matching = self.wanted.filter.select(|column| Ok(columns[column].clone()))?;
-        let mut columns = project(&columns, &self.wanted.columns);
-        if self.wanted.with_sequence {
-            let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
-            columns = columns.iter().cloned().chain([sequences]).collect();
-        }
+        let columns = self.wanted.of_table(&columns, &places);
         let piece = Piece {
             columns,
             places,
@@ -135,13 +145,19 @@ impl IndexedScan {
             row_bytes: run.row_bytes_max(),
             is_alone: false,
         };
+        self.add_piece(piece, None);
+        Ok(())
+    }
+
+    /// Adds rows of a run of a head, whose columns may not have been asked for.
+    fn add_piece(&mut self, piece: Piece, unasked: Option<Arc<SortedRows>>) {
         self.sources.push(Source {
             run: None,
             piece,
+            unasked,
             listed: (0, 0),
         });
         self.unread.push(self.sources.len() - 1);
-        Ok(())
     }
 
     /// The next rows, up to so many; `None` behind the last.
@@ -160,7 +176,12 @@ impl IndexedScan {
                 continue;
             };
             let reverse = self.wanted.reverse;
-            let Source { piece, listed, .. } = &mut self.sources[number];
+            let Source {
+                piece,
+                unasked,
+                listed,
+                ..
+            } = &mut self.sources[number];
             let is_listed = listed.0 == self.batches;
             let set = if is_listed { listed.1 } else { output.sets.len() };
             let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
@@ -175,6 +196,9 @@ impl IndexedScan {
             bytes += piece.row_bytes * left;
             if left > 0 && !is_listed {
                 *listed = (self.batches, set);
+                if let Some(run) = unasked.take() {
+                    piece.columns = self.wanted.of_table(run.columns(), &piece.places);
+                }
                 output.sets.push(piece.columns.clone());
                 // Until the batch is built all of the piece stays in memory, however few of its
                 // rows match.
@@ -249,6 +273,7 @@ impl IndexedScan {
                 self.sources.push(Source {
                     run: Some(rows),
                     piece: Piece::none(),
+                    unasked: None,
                     listed: (0, 0),
                 });
             }
