@@ -66,6 +66,7 @@ by_processor! {
         let width = u32::from(frame.width);
         // The last row of lanes is packed as a whole.
         packed[values.len()..values.len().next_multiple_of(LANES)].fill(0);
+
         bits::pack(packed, values.len(), width, out);
         if frame.exceptions > 0 {
             put_exceptions(&packed[..values.len()], &frame, out);
@@ -404,5 +405,27 @@ impl<'a> Block<'a> {
             .base
             .wrapping_mul(i64::try_from(count).expect("at most 1,024"));
         all.cast_signed().wrapping_add(bases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_block_do_not_depend_on_the_block_before() {
+        let before: Vec<i64> = (0..1024).map(|row| row * row * 7_919 % 100_003).collect();
+        for order in Order::ALL {
+            for count in [1, 2, 3, 5, 16, 17, 100, 1023] {
+                let values: Vec<i64> = (0..count).map(|row| row * 31 % 17).collect();
+                let (mut alone, mut after, mut used) = (Vec::new(), Vec::new(), Scratch::new());
+                encode(order, &values, &mut Scratch::new(), &mut alone);
+                encode(order, &before, &mut used, &mut Vec::new());
+                encode(order, &values, &mut used, &mut after);
+                assert_eq!(alone, after, "{count} values, {order:?}");
+                let mut fresh = Scratch::new();
+                assert_eq!(cost(order, &values, &mut used), cost(order, &values, &mut fresh));
+            }
+        }
     }
 }

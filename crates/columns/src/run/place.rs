@@ -195,3 +195,30 @@ pub fn times(column: &ArrayRef) -> Option<ScalarBuffer<i64>> {
         TimeUnit::Nanosecond => column.as_primitive::<TimestampNanosecondType>().values().clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_ascend_by_time_and_then_by_sequence_number() {
+        let ascend = |places: &[(i64, u64)]| {
+            let (times, sequences): (Vec<i64>, Vec<u64>) = places.iter().copied().unzip();
+            Places::new(times.into(), sequences.into()).is_some_and(|places| places.ascend())
+        };
+        assert!(ascend(&[]) && ascend(&[(5, 5)]));
+        for len in 2..40_i64 {
+            let places: Vec<(i64, u64)> = (0..len).map(|row| (row / 3 - 4, row.unsigned_abs())).collect();
+            assert!(ascend(&places));
+            for row in 1..places.len() {
+                let mut changed = places.clone();
+                changed[row] = places[row - 1];
+                assert!(!ascend(&changed), "the same place twice");
+                changed[row] = (places[row - 1].0, places[row - 1].1 - u64::from(row > 1));
+                assert!(!ascend(&changed), "a lesser sequence number");
+                changed[row] = (places[row - 1].0 - 1, u64::MAX);
+                assert!(!ascend(&changed), "an earlier time");
+            }
+        }
+    }
+}

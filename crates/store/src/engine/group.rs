@@ -17,7 +17,7 @@ use crate::wal::{BODY_BYTES_MAX, Record};
 pub(crate) enum Change {
     Append {
         table: Arc<StoredTable>,
-        rows: NewRows,
+        rows: Box<NewRows>,
     },
     Delete {
         table: Arc<StoredTable>,
@@ -85,7 +85,7 @@ impl Engine {
         }
         group.changes.push(Change::Append {
             table: table.clone(),
-            rows,
+            rows: Box::new(rows),
         });
         Ok(())
     }

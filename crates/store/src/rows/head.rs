@@ -315,6 +315,36 @@ mod tests {
     }
 
     #[test]
+    fn packed_rows_are_split_as_others_are() {
+        let schema = schema();
+        let head = |packed: bool| {
+            let head = Head::default();
+            for (first, begin) in [(0, 0), (100, 250), (200, 50)] {
+                let times: Vec<i64> = (begin..begin + 100).collect();
+                let columns = columns(times, first).to_vec();
+                let mut batch = SortedBatch::new(&schema, columns).expect("no text");
+                if packed {
+                    batch.pack().expect("rows that fit leaves");
+                }
+                head.append(batch.numbered(first));
+            }
+            head
+        };
+        // Before, between, within and after the rows of each run.
+        for time in [-1, 0, 40, 60, 99, 120, 200, 249, 250, 300, 349, 400] {
+            let [(kept, newest), (expected, others)] =
+                [true, false].map(|packed| head(packed).split_after(time).expect("no text"));
+            assert_eq!(newest.places().times(), others.places().times(), "after {time}");
+            assert_eq!(newest.columns(), others.columns(), "after {time}");
+            let [kept, expected] = [kept, expected].map(|head| head.in_order());
+            assert_eq!(kept.len() + newest.len(), 300);
+            let all = 0..kept.len();
+            let columns = [&kept, &expected].map(|rows| rows.columns(all.clone()).expect("no text"));
+            assert_eq!(columns[0], columns[1], "up to {time}");
+        }
+    }
+
+    #[test]
     fn commits_become_runs_when_there_are_enough_or_a_reader_comes() {
         let schema = schema();
         let head = Head::default();

@@ -41,7 +41,7 @@ pub(crate) fn are_many(rows: usize) -> bool {
 pub(crate) struct PackedRows {
     rows: usize,
     /// Each has the columns of the table, and then where the rows stood in the batch.
-    leaves: Vec<LeafReader<Buffer>>,
+    leaves: Arc<[LeafReader<Buffer>]>,
     /// All leaves, as the log has them.
     bytes: Buffer,
 }
@@ -97,12 +97,12 @@ impl PackedRows {
         if !fields.is_empty() {
             return Err("its rows are followed by something else");
         }
-        if leaves.iter().map(LeafReader::rows).sum::<usize>() != rows as usize {
+        if leaves.is_empty() || leaves.iter().map(LeafReader::rows).sum::<usize>() != rows as usize {
             return Err("its leaves do not have its rows");
         }
         Ok(Self {
             rows: rows as usize,
-            leaves,
+            leaves: leaves.into(),
             bytes,
         })
     }
@@ -130,13 +130,19 @@ impl PackedRows {
     }
 
     fn column(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef, &'static str> {
+        let damaged = |_| "a column of its rows is damaged";
+        if rows.is_empty() {
+            // There is no array to be joined that would have the type.
+            let leaf = self.leaves.first().ok_or("it has no rows")?;
+            return leaf.decode(column, 0..0).map_err(damaged);
+        }
         let (mut begin, mut parts) = (0, Vec::new());
-        for leaf in &self.leaves {
+        for leaf in &*self.leaves {
             let end = begin + leaf.rows();
             let of_leaf = rows.start.max(begin)..rows.end.min(end);
             if of_leaf.start < of_leaf.end {
                 let part = leaf.decode(column, of_leaf.start - begin..of_leaf.end - begin);
-                parts.push(part.map_err(|_| "a column of its rows is damaged")?);
+                parts.push(part.map_err(damaged)?);
             }
             begin = end;
         }
@@ -157,7 +163,7 @@ impl PackedRows {
         let mut bytes = fixed
             .filter(|&bytes| bytes <= BATCH_BYTES_MAX)
             .ok_or_else(is_too_long)?;
-        for leaf in &self.leaves {
+        for leaf in &*self.leaves {
             let columns = leaf.directory().columns();
             let is_as_its_table = columns.len() == fields.len() + 1
                 && fields.iter().zip(columns).all(|(field, column)| {
@@ -243,7 +249,7 @@ mod tests {
             assert_same(&read, &expected);
             let kept = kept.numbered(7);
             let all = usize::from(rows);
-            for some in [0..all, 0..1, all - 1..all, all / 3..all - all / 4] {
+            for some in [0..all, 0..1, all - 1..all, all / 3..all - all / 4, 0..0, all..all] {
                 let (begin, len) = (some.start, some.len());
                 let slices = expected.columns().iter().map(|column| column.slice(begin, len));
                 assert_eq!(kept.columns_of(some), slices.collect::<Vec<_>>());
