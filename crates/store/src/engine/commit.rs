@@ -248,7 +248,7 @@ impl Engine {
         check_batch(table, batch, bytes)?;
         if table.packs() && are_many(batch.num_rows()) {
             let mut sorted = SortedBatch::new(schema, batch.columns().to_vec())?;
-            if let Some(packed) = sorted.pack() {
+            if let Some(packed) = sorted.pack(schema) {
                 return Ok(NewRows {
                     logged: BatchRows::Packed(packed),
                     sorted: Some(sorted),

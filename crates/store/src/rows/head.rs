@@ -324,7 +324,7 @@ mod tests {
                 let columns = columns(times, first).to_vec();
                 let mut batch = SortedBatch::new(&schema, columns).expect("no text");
                 if packed {
-                    batch.pack().expect("rows that fit leaves");
+                    batch.pack(&schema).expect("rows that fit leaves");
                 }
                 head.append(batch.numbered(first));
             }
@@ -338,6 +338,8 @@ mod tests {
             assert_eq!(newest.columns(), others.columns(), "after {time}");
             let [kept, expected] = [kept, expected].map(|head| head.in_order());
             assert_eq!(kept.len() + newest.len(), 300);
+            assert!(newest.places().times().iter().all(|&at| at > time));
+            assert!(kept.last().is_none_or(|(at, _)| at <= time));
             let all = 0..kept.len();
             let columns = [&kept, &expected].map(|rows| rows.columns(all.clone()).expect("no text"));
             assert_eq!(columns[0], columns[1], "up to {time}");

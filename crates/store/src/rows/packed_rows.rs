@@ -12,7 +12,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_select::concat::concat;
-use bedload_columns::{EncodeOptions, LeafReader, encode};
+use bedload_columns::{EncodeOptions, EncodedLeaf, LeafReader, encode};
 use bedload_trees::RowLayout;
 
 use super::encoded_rows::len32;
@@ -28,8 +28,12 @@ const ROWS_MIN: usize = if cfg!(any(test, fuzzing)) { 40 } else { 1 << 12 };
 const LEAF_ROWS: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1 << 14 };
 const LEAF_BYTES: usize = 2 << 20;
 
-/// Bytes that the rows of a batch have in memory at most.
-const BATCH_BYTES_MAX: usize = 1 << 30;
+/// Bytes that the rows of a record have in memory at most.
+pub(crate) const UNPACKED_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes before the leaves, and before each of them.
+const HEADER_BYTES: usize = 8;
+const LEN_BYTES: usize = 4;
 
 /// Whether a batch of so many rows is packed.
 pub(crate) fn are_many(rows: usize) -> bool {
@@ -57,16 +61,22 @@ impl PackedRows {
         // Of even length.
         let leaf_rows = rows.div_ceil(rows.div_ceil(most).max(1)).max(1);
         let options = EncodeOptions::default();
-        let mut memory = MutableBuffer::new(0);
-        memory.push(len32(rows));
-        memory.push(len32(rows.div_ceil(leaf_rows)));
-        for begin in (0..rows).step_by(leaf_rows) {
+        let leaf_of = |begin: usize| {
             let leaf_rows = leaf_rows.min(rows - begin);
-            let of_leaf = columns
-                .iter()
-                .chain([&ranks])
-                .map(|column| column.slice(begin, leaf_rows));
-            let leaf = encode(&of_leaf.collect::<Vec<_>>(), &options).ok()?;
+            let columns = columns.iter().chain([&ranks]);
+            let columns: Vec<ArrayRef> = columns.map(|column| column.slice(begin, leaf_rows)).collect();
+            encode(&columns, &options).ok()
+        };
+        let leaves: Vec<EncodedLeaf> = (0..rows).step_by(leaf_rows).map(leaf_of).collect::<Option<_>>()?;
+        let len = leaves
+            .iter()
+            .map(|leaf| LEN_BYTES + leaf.bytes.len())
+            .sum::<usize>();
+        // No more than is needed: it may be kept.
+        let mut memory = MutableBuffer::with_capacity(HEADER_BYTES + len);
+        memory.push(len32(rows));
+        memory.push(len32(leaves.len()));
+        for leaf in leaves {
             memory.push(len32(leaf.bytes.len()));
             memory.extend_from_slice(&leaf.bytes);
         }
@@ -117,73 +127,81 @@ impl PackedRows {
         &self.bytes
     }
 
-    /// The columns of some rows that this process has packed.
-    pub(super) fn columns(&self, rows: Range<usize>) -> Vec<ArrayRef> {
-        let columns = self
-            .leaves
-            .first()
-            .map_or(0, |leaf| leaf.directory().columns().len() - 1);
-        let columns = (0..columns).map(|column| self.column(column, rows.clone()));
-        columns
-            .collect::<Result<_, _>>()
-            .expect("rows are unpacked as they were packed")
+    /// How many columns the table has.
+    pub(super) fn columns(&self) -> usize {
+        let of_leaf = self.leaves.first().map(|leaf| leaf.directory().columns().len());
+        of_leaf.map_or(0, |columns| columns - 1)
     }
 
-    fn column(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef, &'static str> {
-        let damaged = |_| "a column of its rows is damaged";
-        if rows.is_empty() {
-            // There is no array to be joined that would have the type.
-            let leaf = self.leaves.first().ok_or("it has no rows")?;
-            return leaf.decode(column, 0..0).map_err(damaged);
-        }
-        let (mut begin, mut parts) = (0, Vec::new());
-        for leaf in &*self.leaves {
+    /// A column of some rows that this process has packed.
+    pub(super) fn column(&self, column: usize, rows: Range<usize>) -> ArrayRef {
+        let parts: Result<Vec<ArrayRef>, _> = self.parts(column, rows).collect();
+        let array = parts.and_then(|parts| match (&parts[..], self.leaves.first()) {
+            // There is no array that would have the type.
+            ([], Some(leaf)) => leaf.decode(column, 0..0).map_err(|_| DAMAGED),
+            _ => join(&parts),
+        });
+        array.expect("rows are unpacked as they were packed")
+    }
+
+    /// A column of some rows, leaf by leaf.
+    fn parts(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+    ) -> impl Iterator<Item = Result<ArrayRef, &'static str>> {
+        let mut begin = 0;
+        self.leaves.iter().filter_map(move |leaf| {
             let end = begin + leaf.rows();
             let of_leaf = rows.start.max(begin)..rows.end.min(end);
-            if of_leaf.start < of_leaf.end {
-                let part = leaf.decode(column, of_leaf.start - begin..of_leaf.end - begin);
-                parts.push(part.map_err(damaged)?);
-            }
+            let part = (of_leaf.start < of_leaf.end)
+                .then(|| leaf.decode(column, of_leaf.start - begin..of_leaf.end - begin));
             begin = end;
-        }
-        if let [only] = &parts[..] {
-            return Ok(only.clone());
-        }
-        let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
-        concat(&parts).map_err(|_| "its text is too long")
+            part.map(|part| part.map_err(|_| DAMAGED))
+        })
     }
 
     /// The rows as those of a table with this schema, or what is wrong with them.
     pub(crate) fn decode(&self, schema: &TableSchema) -> Result<SortedBatch, &'static str> {
+        self.decode_within(schema, UNPACKED_BYTES_MAX)
+    }
+
+    fn decode_within(&self, schema: &TableSchema, bytes_max: usize) -> Result<SortedBatch, &'static str> {
         let fields = schema.arrow().fields();
-        let is_too_long = || "its rows are longer than those of any batch";
-        let fixed = self
-            .rows
-            .checked_mul(schema.layout().fixed_len() + size_of::<u64>());
-        let mut bytes = fixed
-            .filter(|&bytes| bytes <= BATCH_BYTES_MAX)
-            .ok_or_else(is_too_long)?;
-        for leaf in &*self.leaves {
+        let is_as_its_table = |leaf: &LeafReader<Buffer>| {
             let columns = leaf.directory().columns();
-            let is_as_its_table = columns.len() == fields.len() + 1
+            columns.len() == fields.len() + 1
                 && fields.iter().zip(columns).all(|(field, column)| {
                     field.data_type() == column.data_type()
                         && (field.is_nullable() || column.null_count() == 0)
-                });
-            if !is_as_its_table {
-                return Err("its rows do not have the columns of their table");
-            }
+                })
+        };
+        if !self.leaves.iter().all(is_as_its_table) {
+            return Err("its rows do not have the columns of their table");
         }
+        // Before they are unpacked, as a few bytes may stand for any number of rows.
+        let row_bytes = schema.layout().fixed_len() + size_of::<u64>();
+        let mut bytes = self.rows.saturating_mul(row_bytes);
+        let mut within_bounds = |more: usize| {
+            bytes = bytes.saturating_add(more);
+            let is_within = bytes <= bytes_max;
+            is_within
+                .then_some(())
+                .ok_or("its rows are longer than those of any batch")
+        };
+        within_bounds(0)?;
         let mut columns = Vec::with_capacity(fields.len());
         for column in 0..fields.len() {
-            let array = self.column(column, 0..self.rows)?;
-            bytes += Variable::of(&*array).map_or(0, |column| column.bytes());
-            if bytes > BATCH_BYTES_MAX {
-                return Err(is_too_long());
+            let mut parts = Vec::with_capacity(self.leaves.len());
+            for part in self.parts(column, 0..self.rows) {
+                let part = part?;
+                within_bounds(Variable::of(&*part).map_or(0, |part| part.bytes()))?;
+                parts.push(part);
             }
-            columns.push(array);
+            columns.push(join(&parts)?);
         }
-        let ranks = self.column(fields.len(), 0..self.rows)?;
+        let ranks: Vec<ArrayRef> = self.parts(fields.len(), 0..self.rows).collect::<Result<_, _>>()?;
+        let ranks = join(&ranks)?;
         let ranks = ranks
             .as_primitive_opt::<UInt64Type>()
             .filter(|ranks| ranks.null_count() == 0);
@@ -192,12 +210,24 @@ impl PackedRows {
     }
 }
 
+/// Rows of one leaf after those of another.
+fn join(parts: &[ArrayRef]) -> Result<ArrayRef, &'static str> {
+    if let [only] = parts {
+        return Ok(only.clone());
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
+    concat(&parts).map_err(|_| "its text is too long")
+}
+
+const DAMAGED: &str = "a column of its rows is damaged";
 const CUT_SHORT: &str = "its rows are cut short";
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{RecordBatch, UInt32Array};
+    use arrow_array::{RecordBatch, StringArray, TimestampSecondArray, UInt32Array};
+    use arrow_schema::Schema;
     use arrow_select::take::take_record_batch;
+    use bedload_columns::times;
     use bedload_testkit::Rng;
 
     use super::super::encoded_rows::tests::batch;
@@ -242,7 +272,7 @@ mod tests {
             let schema = TableSchema::new(batch.schema(), "at").expect("storable");
             let expected = sorted(&schema, &batch).numbered(7);
             let mut kept = sorted(&schema, &batch);
-            let packed = kept.pack().expect("rows that fit leaves");
+            let packed = kept.pack(&schema).expect("rows that fit leaves");
             assert_eq!(packed.len(), batch.num_rows());
             let parsed = PackedRows::parse(packed.bytes()).expect("as it was packed");
             let read = parsed.decode(&schema).expect("as it was packed").numbered(7);
@@ -259,12 +289,115 @@ mod tests {
     }
 
     #[test]
+    fn arrays_take_the_place_of_packed_rows() {
+        let whole = batch(0..200);
+        let schema = TableSchema::new(whole.schema(), "at").expect("storable");
+        let mut kept = sorted(&schema, &whole);
+        let packed = kept.pack(&schema).expect("rows that fit leaves");
+        let kept = kept.numbered(0);
+        assert_eq!(packed.bytes.capacity(), packed.bytes().len().next_multiple_of(64));
+        let holders = || Arc::strong_count(&packed.leaves);
+        let slice = kept.slice(50..150, false);
+        assert_eq!(kept.columns_of(0..10), whole.slice(0, 10).columns());
+        assert_eq!(slice.columns_of(20..30), whole.slice(70, 10).columns());
+        assert_eq!(holders(), 3);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(kept.columns()[..], *whole.columns()));
+            }
+        });
+        assert_eq!(holders(), 2);
+        assert_eq!(slice.columns()[..], *whole.slice(50, 100).columns());
+        assert_eq!(holders(), 1);
+        assert_eq!(
+            slice.slice(1..3, true).columns()[..],
+            *whole.slice(51, 2).columns()
+        );
+        // Nor are times there twice.
+        for (rows, first) in [(&kept, 0), (&slice, 50)] {
+            let column = times(&rows.columns()[0]).expect("timestamps");
+            assert_eq!(column.as_ptr(), rows.places().times().as_ptr(), "from {first}");
+        }
+    }
+
+    #[test]
+    fn a_few_rows_are_unpacked_alone_until_they_are_many() {
+        let whole = batch(0..200);
+        let schema = TableSchema::new(whole.schema(), "at").expect("storable");
+        let mut kept = sorted(&schema, &whole);
+        kept.pack(&schema).expect("rows that fit leaves");
+        let kept = kept.numbered(0);
+        assert!(kept.columns_of_few(0..51, &[0]).is_none(), "many at once");
+        let kept = kept.slice(0..200, true);
+        for begin in [0, 60, 190, 120, 70] {
+            let few = kept.columns_of_few(begin..begin + 10, &[0, 29, 3]);
+            let expected = [0, 29, 3].map(|column| whole.column(column).slice(begin, 10));
+            assert_eq!(few.expect("few until now")[..], expected, "from {begin}");
+        }
+        assert!(kept.columns_of_few(0..1, &[0]).is_none());
+        assert_eq!(kept.columns()[..], *whole.columns());
+        let plain = sorted(&schema, &whole).numbered(0);
+        assert!(plain.columns_of_few(0..1, &[0]).is_none(), "arrays are at hand");
+    }
+
+    #[test]
+    fn rows_that_become_no_shorter_are_not_packed() {
+        let mut rng = Rng::new(8);
+        let mut pack = |bits: u32| {
+            let rows = 0..200_i64;
+            let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(rows.clone()));
+            let numbers = rows.map(|_| rng.below(u64::MAX) >> (64 - bits));
+            let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers));
+            let batch = RecordBatch::try_from_iter([("at", at), ("number", numbers)]).expect("of one length");
+            let schema = TableSchema::new(batch.schema(), "at").expect("storable");
+            let mut sorted = sorted(&schema, &batch);
+            let packed = sorted.pack(&schema);
+            assert_eq!(sorted.numbered(0).columns()[..], *batch.columns());
+            packed.is_some()
+        };
+        assert!(pack(8));
+        assert!(!pack(64));
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_a_batch_may_have() {
+        let rows = 0..200_i64;
+        let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(rows.clone()));
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values(rows.map(|_| "x".repeat(1000))));
+        let batch = RecordBatch::try_from_iter([("at", at), ("text", text)]).expect("of one length");
+        let schema = TableSchema::new(batch.schema(), "at").expect("storable");
+        let packed = sorted(&schema, &batch)
+            .pack(&schema)
+            .expect("rows that fit leaves");
+        assert!(packed.bytes().len() < 8000);
+        let unpacked_bytes = 200 * (schema.layout().fixed_len() + 8 + 1000);
+        assert!(packed.decode_within(&schema, unpacked_bytes).is_ok());
+        // Not the last leaf, and not one.
+        for bytes_max in [unpacked_bytes - 1, unpacked_bytes / 2, 200 * 8, 0] {
+            let error = packed.decode_within(&schema, bytes_max).expect_err("too long");
+            assert!(error.contains("longer"), "{error}");
+        }
+        // As many rows as can be told, in a record of a few bytes.
+        for (rows, leaves) in [(u32::MAX, u32::MAX), (u32::MAX, 1), (0, u32::MAX), (0, 0)] {
+            let mut bytes = packed.bytes().to_vec();
+            bytes[..4].copy_from_slice(&rows.to_le_bytes());
+            bytes[4..8].copy_from_slice(&leaves.to_le_bytes());
+            assert!(
+                PackedRows::parse(&bytes).is_err(),
+                "{rows} rows in {leaves} leaves"
+            );
+        }
+    }
+
+    #[test]
     fn equal_times_keep_their_order_of_arrival() {
         let whole = batch(0..50);
         let order: UInt32Array = (0..150).map(|row| Some(row * 7 % 50)).collect();
         let twice = take_record_batch(&whole, &order).expect("rows of it");
         let schema = TableSchema::new(twice.schema(), "at").expect("storable");
-        let packed = sorted(&schema, &twice).pack().expect("rows that fit leaves");
+        let packed = sorted(&schema, &twice)
+            .pack(&schema)
+            .expect("rows that fit leaves");
         let read = packed.decode(&schema).expect("as it was packed").numbered(100);
         assert_same(&read, &sorted(&schema, &twice).numbered(100));
     }
@@ -275,7 +408,9 @@ mod tests {
             .project(&[0, 1, 5, 12, 26, 29])
             .expect("it has them");
         let schema = TableSchema::new(whole.schema(), "at").expect("storable");
-        let packed = sorted(&schema, &whole).pack().expect("rows that fit leaves");
+        let packed = sorted(&schema, &whole)
+            .pack(&schema)
+            .expect("rows that fit leaves");
         let bytes = packed.bytes();
         let read = |bytes: &[u8]| PackedRows::parse(bytes).and_then(|rows| rows.decode(&schema));
         for len in 0..bytes.len() {
@@ -296,6 +431,12 @@ mod tests {
         assert!(refused > 300, "{refused} changes were noticed");
         damaged.push(0);
         assert!(read(&damaged).is_err(), "something follows");
+        let fields = whole.schema_ref().fields().iter();
+        let fields: Vec<_> = fields
+            .map(|field| field.as_ref().clone().with_nullable(false))
+            .collect();
+        let strict = TableSchema::new(Arc::new(Schema::new(fields)), "at");
+        assert!(packed.decode(&strict.expect("storable")).is_err(), "nulls");
         let other = TableSchema::new(whole.project(&[0, 1]).expect("it has them").schema(), "at");
         assert!(packed.decode(&other.expect("storable")).is_err());
     }

@@ -1,15 +1,16 @@
 //! Rows in memory: columns as Arrow has them, in the order of their table.
 
 use std::ops::{Bound, Range};
-use std::sync::OnceLock;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array, make_array};
 use arrow_buffer::ScalarBuffer;
-use arrow_schema::ArrowError;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take_arrays;
 use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
+use super::columns::Columns;
 use super::variable::Variable;
 use super::{PackedRows, Place, TableSchema};
 use crate::error::{Error, Result};
@@ -22,26 +23,6 @@ pub(crate) struct SortedBatch {
     /// Where each row stood in the batch, and the times as they stood there; none if times ascend.
     arrival: Option<(Vec<u32>, ScalarBuffer<i64>)>,
     size: RowBytes,
-}
-
-/// The columns of rows: arrays, or what arrays are made of when they are asked for.
-#[derive(Debug)]
-enum Columns {
-    Arrays(ColumnSet),
-    Packed(PackedRows, OnceLock<ColumnSet>),
-}
-
-impl Columns {
-    fn of(arrays: Vec<ArrayRef>) -> Self {
-        Self::Arrays(arrays.into())
-    }
-
-    fn arrays(&self) -> &ColumnSet {
-        match self {
-            Self::Arrays(arrays) => arrays,
-            Self::Packed(packed, arrays) => arrays.get_or_init(|| packed.columns(0..packed.len()).into()),
-        }
-    }
 }
 
 /// How much memory rows take.
@@ -108,12 +89,9 @@ impl SortedBatch {
         } else {
             let mut arrived = vec![None; ranks.len()];
             for (&time, &rank) in times.iter().zip(ranks) {
-                // Each rank once.
-                let slot = arrived.get_mut(usize::try_from(rank).ok()?)?;
-                if slot.replace(time).is_some() {
-                    return None;
-                }
+                *arrived.get_mut(usize::try_from(rank).ok()?)? = Some(time);
             }
+            // If a rank is there twice, another is not.
             let order: Option<Vec<u32>> = ranks.iter().map(|&rank| u32::try_from(rank).ok()).collect();
             Some((order?, arrived.into_iter().collect::<Option<Vec<i64>>>()?.into()))
         };
@@ -125,18 +103,23 @@ impl SortedBatch {
         })
     }
 
-    /// The rows as the log is to have them, packed; `None` if they cannot be. Rows in order are
-    /// kept in that form alone.
-    pub(crate) fn pack(&mut self) -> Option<PackedRows> {
+    /// The rows as the log is to have them, packed; `None` if they cannot be, or take no less
+    /// memory then. Rows in order are kept in that form alone.
+    pub(crate) fn pack(&mut self, schema: &TableSchema) -> Option<PackedRows> {
         let (columns, bytes) = (self.columns.arrays(), self.size.all);
         let packed = match &self.arrival {
             Some((order, _)) => PackedRows::pack(columns, bytes, order.iter().map(|&rank| u64::from(rank))),
             None => PackedRows::pack(columns, bytes, 0..self.times.len() as u64),
         }?;
+        if packed.bytes().len() + PLACE_BYTES * packed.len() >= bytes {
+            return None;
+        }
         if self.arrival.is_none() {
             // In memory of their own, as the arrays are given up.
             self.times = self.times.to_vec().into();
-            self.columns = Columns::Packed(packed.clone(), OnceLock::new());
+            let column = schema.time_column();
+            let times = time_array(schema.arrow().field(column).data_type(), &self.times);
+            self.columns = Columns::packed(packed.clone(), (column, times));
         }
         Some(packed)
     }
@@ -206,11 +189,8 @@ impl SortedRows {
 
     /// Some of the rows, in the same memory. Their order of arrival is that of all rows, or none.
     pub(super) fn slice(&self, rows: Range<usize>, with_arrivals: bool) -> Self {
-        let columns = self.columns_of(rows.clone());
-        let places = Places::new(
-            self.places.times_buffer().slice(rows.start, rows.len()),
-            self.places.sequences().slice(rows.start, rows.len()),
-        );
+        let columns = self.columns.slice(rows.clone());
+        let places = self.places_of(rows.clone());
         let arrivals = if with_arrivals {
             ScalarBuffer::from(self.arrivals().to_vec())
         } else {
@@ -220,8 +200,7 @@ impl SortedRows {
             all: self.size.all / self.len().max(1) * rows.len(),
             longest: self.size.longest,
         };
-        let places = places.expect("as many of each");
-        Self::new(columns, places, Some(arrivals), size)
+        Self::of_columns(columns, places, Some(arrivals), size)
     }
 
     /// Rows that were held back, as a record of the log has them; `None` if they are not in order.
@@ -248,17 +227,24 @@ impl SortedRows {
 
     /// All columns of the table, of some of the rows. Packed ones are unpacked and do not stay.
     pub(crate) fn columns_of(&self, rows: Range<usize>) -> Vec<ArrayRef> {
-        match &self.columns {
-            Columns::Packed(packed, arrays) if arrays.get().is_none() => packed.columns(rows),
-            columns => {
-                let slice = |column: &ArrayRef| column.slice(rows.start, rows.len());
-                columns.arrays().iter().map(slice).collect()
-            }
-        }
+        self.columns.of_rows(rows)
+    }
+
+    /// Some columns of a few of the rows, if they are packed and it is not worth making arrays of
+    /// all; `None` says that [`columns`](Self::columns) are to be asked for.
+    pub(crate) fn columns_of_few(&self, rows: Range<usize>, columns: &[usize]) -> Option<ColumnSet> {
+        self.columns.of_few(rows, columns)
     }
 
     pub(crate) fn places(&self) -> &Places {
         &self.places
+    }
+
+    /// The places of some of the rows, in the same memory.
+    pub(crate) fn places_of(&self, rows: Range<usize>) -> Places {
+        let times = self.places.times_buffer().slice(rows.start, rows.len());
+        let sequences = self.places.sequences().slice(rows.start, rows.len());
+        Places::new(times, sequences).expect("as many of each")
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -335,11 +321,21 @@ impl SortedRows {
     }
 }
 
+/// A column of times of a type, in the same memory.
+fn time_array(data_type: &DataType, times: &ScalarBuffer<i64>) -> ArrayRef {
+    let data = ArrayData::builder(data_type.clone()).len(times.len());
+    let data = data.add_buffer(times.inner().clone()).build();
+    make_array(data.expect("a type of timestamps, which are numbers of 64 bits"))
+}
+
+/// Bytes of a row's time and sequence number.
+const PLACE_BYTES: usize = size_of::<i64>() + size_of::<u64>();
+
 /// Bytes of memory for a row of a schema without its text: the sequence number, flags by the byte,
 /// ends of text.
 fn row_bytes(schema: &TableSchema) -> usize {
     let layout = schema.layout();
-    size_of::<i64>() + size_of::<u64>() + layout.fixed_len() + 4 * layout.variable_columns()
+    PLACE_BYTES + layout.fixed_len() + 4 * layout.variable_columns()
 }
 
 /// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in

@@ -5,12 +5,14 @@ use std::ops::RangeInclusive;
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
 use crate::rows::BlockRef;
-use crate::rows::{BatchRows, Deletion, EncodedRows, PackedRows, TableId};
+use crate::rows::{BatchRows, Deletion, EncodedRows, PackedRows, TableId, UNPACKED_BYTES_MAX};
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
 /// The longest body a record may have.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+// A batch that is packed for its record is not too long to be unpacked.
+const _: () = assert!(BODY_BYTES_MAX <= UNPACKED_BYTES_MAX);
 
 /// A commit.
 #[derive(Debug)]

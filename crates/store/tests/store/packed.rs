@@ -1,7 +1,9 @@
 //! Batches of so many rows that the log has them packed.
 
 use arrow_array::Int32Array;
-use bedload::{Operator, Options, Predicate, Scan, Store, Table};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use bedload::{Operator, Options, Predicate, Scan, Store, Table, Value, inspect, restore, salvage};
 
 use crate::rows::{TestRow, append, batch, collect, schema};
 
@@ -67,10 +69,15 @@ fn check(table: &Table, expected: &Rows) {
     let found: usize = names.map(|batch| batch.expect("reads").num_rows()).sum();
     assert_eq!(found, expected.len());
     for (_, row) in expected.iter().step_by(4_567) {
-        let found = table.get(row.time).expect("reads").expect("there");
-        assert_eq!(found.value(0), Some(bedload::Value::Int(i64::from(row.number))));
-        assert_eq!(found.value(5), Some(bedload::Value::Text(&row.name)));
+        check_row(table, row);
     }
+}
+
+fn check_row(table: &Table, row: &TestRow) {
+    let found = table.get(row.time).expect("reads").expect("there");
+    assert_eq!(found.value(0), Some(Value::Int(i64::from(row.number))));
+    assert_eq!(found.value(5), Some(Value::Text(&row.name)));
+    assert_eq!(found.value(4), row.text.as_deref().map(Value::Text));
 }
 
 #[test]
@@ -126,6 +133,119 @@ fn rows_of_long_batches_are_read_from_memory_the_log_and_pages() {
         store.flush().expect("flushes");
         check(&table, &left);
     }
+}
+
+#[test]
+fn few_rows_of_a_batch_in_order_are_read() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let table = store.create_table("t", schema()).expect("fresh");
+    let batches = batches(true);
+    append(&table, &batches[0]).expect("appends");
+    for row in batches[0].iter().step_by(1_999) {
+        check_row(&table, row);
+    }
+    // A few are looked at in vain, and others follow them.
+    table.delete_range(..1_000).expect("deletes");
+    table.delete_range(199_000..).expect("deletes");
+    let left = &by_time(&batches[..1])[100..19_900];
+    let all = || table.range(..).expect("there");
+    let oldest = collect(all().limit(70)).expect("reads");
+    assert!(oldest[..] == left[..70]);
+    let mut newest = collect(all().rev().limit(70)).expect("reads");
+    newest.reverse();
+    assert!(newest[..] == left[left.len() - 70..]);
+    let some = table.range(100_000..105_000).expect("there");
+    assert!(collect(some).expect("reads")[..] == left[9_900..10_400]);
+    let names = all().columns(&["name", "at"]).expect("columns").limit(3);
+    let names: Vec<_> = names.map(|batch| batch.expect("reads")).collect();
+    assert_eq!(names[0].column(0).as_string::<i32>().value(2), left[2].1.name);
+    let times = names[0].column(1).as_primitive::<TimestampMillisecondType>();
+    assert_eq!(times.value(2), left[2].1.time);
+    // Those of a fresh batch, too, among rows that arrays have.
+    append(&table, &batches[1]).expect("appends");
+    check_row(&table, &batches[1][4_321]);
+    let mut expected = left.to_vec();
+    expected.extend((20_002..).zip(batches[1].iter().cloned()));
+    expected.sort_by_key(|(sequence, row)| (row.time, *sequence));
+    check(&table, &expected);
+}
+
+#[test]
+fn long_batches_in_the_log_are_backed_up_and_salvaged() {
+    for in_order in [true, false] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| dir.path().join(name);
+        let store = open(&path("store"));
+        let table = store.create_table("t", schema()).expect("fresh");
+        let batches = batches(in_order);
+        for batch in &batches {
+            append(&table, batch).expect("appends");
+        }
+        let expected = by_time(&batches);
+        assert_eq!(store.info().expect("reads").tables[0].rows, 32_000);
+        store.backup(path("backup")).expect("copies");
+        restore(path("backup"), path("restored")).expect("copies");
+        check(&open(&path("restored")).table("t").expect("there"), &expected);
+        drop((table, store));
+
+        assert_eq!(inspect(path("store")).expect("a store"), []);
+        let report = salvage(path("store"), path("saved")).expect("a store");
+        assert!(report.is_complete(), "{:?}", report.problems);
+        let saved = open(&path("saved"));
+        assert_eq!(saved.verify().expect("reads").problems, []);
+        check(&saved.table("t").expect("there"), &expected);
+        let store = open(&path("store"));
+        check(&store.table("t").expect("there"), &expected);
+        assert_eq!(store.verify().expect("reads").problems, []);
+    }
+}
+
+#[test]
+fn readers_unpack_rows_at_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let table = store.create_table("t", schema()).expect("fresh");
+    let batches = batches(true);
+    for batch in &batches {
+        append(&table, batch).expect("appends");
+    }
+    let expected = by_time(&batches);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| check(&table, &expected));
+        }
+        store.flush().expect("flushes");
+    });
+    check(&table, &expected);
+}
+
+#[test]
+fn long_rows_among_many_short_ones_are_packed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = open(&path);
+    let table = store.create_table("t", schema()).expect("fresh");
+    // Twelve rows of almost 1 MiB stand together.
+    let text = |number: i32| (100..112).contains(&number).then(|| "lengthy ".repeat(131_000));
+    let rows: Vec<TestRow> = (0..5000)
+        .map(|number| TestRow {
+            text: text(number),
+            ..TestRow::numbered(i64::from(number / 3), number)
+        })
+        .collect();
+    append(&table, &rows).expect("appends");
+    let expected: Rows = (0..).zip(rows).collect();
+    let is_read = |table: &Table| {
+        assert!(collect(table.range(..).expect("there")).expect("reads") == expected);
+    };
+    is_read(&table);
+    let reader = Options::new().read_only(true).open(&path).expect("opens");
+    is_read(&reader.table("t").expect("there"));
+    drop(reader);
+    drop((table, store));
+    let store = open(&path);
+    is_read(&store.table("t").expect("there"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use bedload_columns::{ColumnSet, Place, Stretches};
 use bedload_trees::be_tree::LeafTarget;
 
 use super::body::{Body, kind_of, open};
-use super::run_rows::{Piece, RunRows, Wanted};
+use super::run_rows::{HeadRows, Piece, RunRows, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
 use crate::rows::TableEntry;
@@ -56,15 +56,24 @@ enum ScanState {
     Over,
 }
 
+/// Rows of a source that were not read yet. They are read once their place comes next: a scan that
+/// ends before opens no page of theirs and unpacks none.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sources are runs of the tree, and all are few"
+)]
+enum Unread {
+    Tree(RunRows),
+    Head(HeadRows),
+    None,
+}
+
 /// Where rows come from, and the next ones of them.
 #[derive(Debug)]
 struct Source {
-    /// None for a run of a head, whose rows are all at hand.
-    run: Option<RunRows>,
+    unread: Unread,
     piece: Piece,
-    /// The run of a head that has the columns of the piece, until they are asked for: they may have
-    /// to be unpacked.
-    unasked: Option<Arc<SortedRows>>,
     /// The batch that last had rows of the piece, and its number among the sets of columns there.
     listed: (u64, usize),
 }
@@ -118,13 +127,7 @@ impl IndexedScan {
         }
         let is_visible = run.sequences().end <= visible;
         if is_visible && self.wanted.filter.is_empty() {
-            let piece = Piece {
-                places: run.places().clone(),
-                rows,
-                row_bytes: run.row_bytes_max(),
-                ..Piece::none()
-            };
-            self.add_piece(piece, Some(run.clone()));
+            self.add(Unread::Head(HeadRows::new(run.clone(), rows)), Piece::none());
             return Ok(());
         }
         let (columns, places, rows) = if is_visible {
@@ -145,19 +148,26 @@ impl IndexedScan {
             row_bytes: run.row_bytes_max(),
             is_alone: false,
         };
-        self.add_piece(piece, None);
+        self.add(Unread::None, piece);
         Ok(())
     }
 
-    /// Adds rows of a run of a head, whose columns may not have been asked for.
-    fn add_piece(&mut self, piece: Piece, unasked: Option<Arc<SortedRows>>) {
+    /// Adds a source, whose rows come where the piece or what was not read begins.
+    fn add(&mut self, unread: Unread, piece: Piece) {
+        let reverse = self.wanted.reverse;
+        let begins = match &unread {
+            Unread::Tree(rows) => Some(row_place(rows.edge(reverse))),
+            Unread::Head(rows) => rows.edge(reverse),
+            Unread::None => piece.next(reverse).map(row_place),
+        };
+        if let Some(begins) = begins {
+            self.frontier.push(begins, self.sources.len());
+        }
         self.sources.push(Source {
-            run: None,
+            unread,
             piece,
-            unasked,
             listed: (0, 0),
         });
-        self.unread.push(self.sources.len() - 1);
     }
 
     /// The next rows, up to so many; `None` behind the last.
@@ -176,12 +186,7 @@ impl IndexedScan {
                 continue;
             };
             let reverse = self.wanted.reverse;
-            let Source {
-                piece,
-                unasked,
-                listed,
-                ..
-            } = &mut self.sources[number];
+            let Source { piece, listed, .. } = &mut self.sources[number];
             let is_listed = listed.0 == self.batches;
             let set = if is_listed { listed.1 } else { output.sets.len() };
             let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
@@ -196,9 +201,6 @@ impl IndexedScan {
             bytes += piece.row_bytes * left;
             if left > 0 && !is_listed {
                 *listed = (self.batches, set);
-                if let Some(run) = unasked.take() {
-                    piece.columns = self.wanted.of_table(run.columns(), &piece.places);
-                }
                 output.sets.push(piece.columns.clone());
                 // Until the batch is built all of the piece stays in memory, however few of its
                 // rows match.
@@ -266,16 +268,7 @@ impl IndexedScan {
         for run in &interval.runs {
             if meets(Place::of_edge(run.first), Place::of_edge(run.last), bounds) {
                 let rows = RunRows::new(&self.pages, run, bounds);
-                // It is read once that place comes next: a scan that ends before opens no page of
-                // it.
-                self.frontier
-                    .push(row_place(rows.edge(self.wanted.reverse)), self.sources.len());
-                self.sources.push(Source {
-                    run: Some(rows),
-                    piece: Piece::none(),
-                    unasked: None,
-                    listed: (0, 0),
-                });
+                self.add(Unread::Tree(rows), Piece::none());
             }
         }
         self.fence = if self.wanted.reverse {
@@ -321,13 +314,16 @@ impl IndexedScan {
                 let is_alone = is_whole && self.sources.len() == 1;
                 let source = &mut self.sources[number];
                 if source.piece.rows.is_empty() {
-                    let run = source.run.as_mut();
                     let most = wanted.max(PIECE_ROWS_MIN);
-                    let piece = run.map(|run| run.next(&self.wanted, most, is_alone));
-                    match piece.transpose()?.flatten() {
+                    let piece = match &mut source.unread {
+                        Unread::Tree(rows) => rows.next(&self.wanted, most, is_alone)?,
+                        Unread::Head(rows) => rows.next(&self.wanted, most),
+                        Unread::None => None,
+                    };
+                    match piece {
                         Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
                         // Its pages are not needed any more.
-                        None => (source.run, source.piece) = (None, Piece::none()),
+                        None => (source.unread, source.piece) = (Unread::None, Piece::none()),
                     }
                 }
                 if let Some(next) = self.next_of(number) {
