@@ -57,6 +57,11 @@ impl Columns {
         })
     }
 
+    /// Whether there are no arrays yet.
+    pub(super) fn are_packed(&self) -> bool {
+        matches!(self, Self::Packed(packed) if packed.arrays.get().is_none())
+    }
+
     /// All columns. They are unpacked once, while others who ask wait, and stay.
     pub(super) fn arrays(&self) -> &ColumnSet {
         match self {

@@ -220,6 +220,11 @@ impl SortedRows {
         batch.num_rows() * row_bytes(schema) + variable_bytes(batch.columns())
     }
 
+    /// Whether columns are yet to be unpacked.
+    pub(crate) fn are_packed(&self) -> bool {
+        self.columns.are_packed()
+    }
+
     /// All columns of the table. Those of packed rows are unpacked once, and stay.
     pub(crate) fn columns(&self) -> &ColumnSet {
         self.columns.arrays()

@@ -126,7 +126,7 @@ impl IndexedScan {
             return Ok(());
         }
         let is_visible = run.sequences().end <= visible;
-        if is_visible && self.wanted.filter.is_empty() {
+        if is_visible && self.wanted.filter.is_empty() && run.are_packed() {
             self.add(Unread::Head(HeadRows::new(run.clone(), rows)), Piece::none());
             return Ok(());
         }
@@ -152,16 +152,18 @@ impl IndexedScan {
         Ok(())
     }
 
-    /// Adds a source, whose rows come where the piece or what was not read begins.
+    /// Adds a source. Its rows come where the piece or what was not read begins.
     fn add(&mut self, unread: Unread, piece: Piece) {
+        let number = self.sources.len();
         let reverse = self.wanted.reverse;
         let begins = match &unread {
             Unread::Tree(rows) => Some(row_place(rows.edge(reverse))),
             Unread::Head(rows) => rows.edge(reverse),
-            Unread::None => piece.next(reverse).map(row_place),
+            Unread::None => None,
         };
-        if let Some(begins) = begins {
-            self.frontier.push(begins, self.sources.len());
+        match begins {
+            Some(begins) => self.frontier.push(begins, number),
+            None => self.unread.push(number),
         }
         self.sources.push(Source {
             unread,
