@@ -14,7 +14,8 @@ use super::PackedRows;
 #[derive(Debug)]
 pub(super) enum Columns {
     Arrays(ColumnSet),
-    Packed(Packed),
+    /// Boxed, as most runs are arrays and readers look at many of them.
+    Packed(Box<Packed>),
 }
 
 /// Packed rows, or the arrays that were made of them: never both for long, as only the arrays are
@@ -48,13 +49,13 @@ impl Columns {
 
     pub(super) fn packed(rows: PackedRows, times: (usize, ArrayRef)) -> Self {
         let range = 0..rows.len();
-        Self::Packed(Packed {
+        Self::Packed(Box::new(Packed {
             rows: Mutex::new(Some(rows)),
             range,
             times,
             arrays: OnceLock::new(),
             few: AtomicUsize::new(0),
-        })
+        }))
     }
 
     /// Whether there are no arrays yet.
@@ -103,19 +104,19 @@ impl Columns {
         let Some((packed, packed_rows)) = self.still_packed() else {
             return Self::of(self.of_rows(rows));
         };
-        Self::Packed(Packed {
+        Self::Packed(Box::new(Packed {
             rows: Mutex::new(Some(packed_rows)),
             range: packed.packed_range(rows),
             times: packed.times.clone(),
             arrays: OnceLock::new(),
             few: AtomicUsize::new(0),
-        })
+        }))
     }
 
     fn still_packed(&self) -> Option<(&Packed, PackedRows)> {
         match self {
             Self::Arrays(_) => None,
-            Self::Packed(packed) => packed.rows.lock().clone().map(|rows| (packed, rows)),
+            Self::Packed(packed) => packed.rows.lock().clone().map(|rows| (&**packed, rows)),
         }
     }
 }
