@@ -6,6 +6,8 @@
 //! others. The layout follows FastLanes (Afroozeh and Boncz, VLDB 2023), but keeps numbers in their
 //! order, so that any prefix of a block can be cut off.
 
+use crate::processor::by_processor;
+
 /// Numbers in a block.
 pub(crate) const BLOCK: usize = 1024;
 
@@ -27,124 +29,80 @@ pub(crate) fn mask(width: u32) -> u64 {
     u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
-/// Appends the lowest `width` bits of the first `count` numbers.
+/// Appends the lowest `width` bits of the first `count` numbers. To be inlined where it is compiled
+/// [`by_processor`].
+#[inline(always)]
 pub(crate) fn pack(numbers: &[u64; BLOCK], count: usize, width: u32, out: &mut Vec<u8>) {
     if width == 0 {
         return;
     }
-    let mask = mask(width);
-    let mut packed = [0u64; BLOCK];
+    let (mask, begin) = (mask(width), out.len());
+    out.resize(begin + bytes(count, width), 0);
+    let words = out[begin..].as_chunks_mut::<{ LANES * 8 }>().0;
     let mut bit = 0u32;
-    for row in numbers.chunks_exact(LANES).take(count.div_ceil(LANES)) {
-        let (word, shift) = ((bit / 64) as usize * LANES, bit % 64);
-        for (lane, number) in packed[word..word + LANES].iter_mut().zip(row) {
-            *lane |= (number & mask) << shift;
+    for row in numbers.as_chunks::<LANES>().0.iter().take(count.div_ceil(LANES)) {
+        let (word, shift) = ((bit / 64) as usize, bit % 64);
+        for (lane, number) in words[word].as_chunks_mut().0.iter_mut().zip(row) {
+            *lane = (u64::from_le_bytes(*lane) | (number & mask) << shift).to_le_bytes();
         }
         if shift + width > 64 {
-            for (lane, number) in packed[word + LANES..word + 2 * LANES].iter_mut().zip(row) {
-                *lane = (number & mask) >> (64 - shift);
+            for (lane, number) in words[word + 1].as_chunks_mut().0.iter_mut().zip(row) {
+                *lane = ((number & mask) >> (64 - shift)).to_le_bytes();
             }
         }
         bit += width;
-    }
-    let words = words(count, width);
-    out.reserve(words * 8);
-    for word in &packed[..words] {
-        out.extend_from_slice(&word.to_le_bytes());
     }
 }
 
 /// Numbers unpacked at a time.
 pub(crate) const PIECE: usize = 128;
 
-/// Unpacks numbers from `begin`, a multiple of 16, to the end of the piece or of the block of
-/// `count`. Numbers beyond that are undefined.
-///
-/// `packed` must have [`bytes`]`(count, width)` bytes.
-#[cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(
-        unsafe_code,
-        reason = "instructions that the processor has are known when it runs"
-    )
-)]
-pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
-        return unsafe { unpack_by_avx2(packed, begin, count, width, numbers) };
-    }
-    unpack_rows(packed, begin, count, width, numbers);
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-fn unpack_by_avx2(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
-    unpack_rows(packed, begin, count, width, numbers);
-}
-
-#[inline(always)]
-fn unpack_rows(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
-    if width == 0 {
-        numbers.fill(0);
-        return;
-    }
-    let rows = (count - begin).min(PIECE).div_ceil(LANES);
-    let words = packed.as_chunks().0;
-    let mut bit = u32::try_from(begin / LANES).expect("at most 64 rows") * width;
-    for row in numbers.as_chunks_mut::<LANES>().0.iter_mut().take(rows) {
-        unpack_row(words, bit, width, row);
-        bit += width;
-    }
-}
-
-/// Returns the sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count,
-/// width)` bytes.
-#[cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(
-        unsafe_code,
-        reason = "instructions that the processor has are known when it runs"
-    )
-)]
-pub(crate) fn sum(packed: &[u8], count: usize, width: u32) -> u64 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
-        return unsafe { sum_by_avx2(packed, count, width) };
-    }
-    sum_rows(packed, count, width)
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-fn sum_by_avx2(packed: &[u8], count: usize, width: u32) -> u64 {
-    sum_rows(packed, count, width)
-}
-
-#[inline(always)]
-fn sum_rows(packed: &[u8], count: usize, width: u32) -> u64 {
-    if width == 0 {
-        return 0;
-    }
-    let words = packed.as_chunks().0;
-    let (mut sums, mut row) = ([0u64; LANES], [0u64; LANES]);
-    let mut bit = 0u32;
-    for _ in 0..count / LANES {
-        unpack_row(words, bit, width, &mut row);
-        for (sum, number) in sums.iter_mut().zip(&row) {
-            *sum = sum.wrapping_add(*number);
+by_processor! {
+    /// Unpacks numbers from `begin`, a multiple of 16, to the end of the piece or of the block of
+    /// `count`. Numbers beyond that are undefined.
+    ///
+    /// `packed` must have [`bytes`]`(count, width)` bytes.
+    pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
+        if width == 0 {
+            numbers.fill(0);
+            return;
         }
-        bit += width;
-    }
-    let last = count % LANES;
-    if last > 0 {
-        unpack_row(words, bit, width, &mut row);
-        for (sum, number) in sums.iter_mut().zip(&row[..last]) {
-            *sum = sum.wrapping_add(*number);
+        let rows = (count - begin).min(PIECE).div_ceil(LANES);
+        let words = packed.as_chunks().0;
+        let mut bit = u32::try_from(begin / LANES).expect("at most 64 rows") * width;
+        for row in numbers.as_chunks_mut::<LANES>().0.iter_mut().take(rows) {
+            unpack_row(words, bit, width, row);
+            bit += width;
         }
     }
-    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+}
+
+by_processor! {
+    /// Returns the sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count,
+    /// width)` bytes.
+    pub(crate) fn sum(packed: &[u8], count: usize, width: u32) -> u64 {
+        if width == 0 {
+            return 0;
+        }
+        let words = packed.as_chunks().0;
+        let (mut sums, mut row) = ([0u64; LANES], [0u64; LANES]);
+        let mut bit = 0u32;
+        for _ in 0..count / LANES {
+            unpack_row(words, bit, width, &mut row);
+            for (sum, number) in sums.iter_mut().zip(&row) {
+                *sum = sum.wrapping_add(*number);
+            }
+            bit += width;
+        }
+        let last = count % LANES;
+        if last > 0 {
+            unpack_row(words, bit, width, &mut row);
+            for (sum, number) in sums.iter_mut().zip(&row[..last]) {
+                *sum = sum.wrapping_add(*number);
+            }
+        }
+        sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+    }
 }
 
 #[inline(always)]

@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::bits::BLOCK;
 use crate::error::{Error, Result, damaged};
 use crate::ints::{Access, Ints, encode as encode_ints};
+use crate::processor::by_processor;
 use crate::wire::{Bytes, put_length};
 
 const DECIMAL: u8 = 0;
@@ -105,6 +106,7 @@ impl Real for f32 {
 }
 
 /// Returns the integer of a decimal; meaningless if the value is not one.
+#[inline(always)]
 fn digits<R: Real>(value: R, power: f64) -> i64 {
     (value.to_f64() * power + ROUND)
         .to_bits()
@@ -112,11 +114,13 @@ fn digits<R: Real>(value: R, power: f64) -> i64 {
         .cast_signed()
 }
 
+#[inline(always)]
 fn decimal<R: Real>(digits: i64, power: f64) -> R {
     let integer = f64::from_bits(digits.cast_unsigned().wrapping_add(ROUND.to_bits())) - ROUND;
     R::nearest(integer / power)
 }
 
+#[inline(always)]
 fn is_decimal<R: Real>(value: R, digits: i64, power: f64) -> bool {
     digits.unsigned_abs() < DIGITS_END && decimal::<R>(digits, power).same_bits(value)
 }
@@ -144,25 +148,31 @@ fn exponent<R: Real>(values: &[R]) -> Option<u8> {
     best.1.filter(|_| best.0 * 8 >= sample.len() * 7)
 }
 
+by_processor! {
+    /// Writes the integers of decimals; returns whether all values are decimals.
+    fn put_digits<R: Real>(values: &[R], power: f64, integers: &mut [i64]) -> bool {
+        let mut all = true;
+        // Branch-free, so that the loop vectorises.
+        for (value, integer) in values.iter().zip(integers) {
+            *integer = digits(*value, power);
+            all &= is_decimal(*value, *integer, power);
+        }
+        all
+    }
+}
+
 /// Appends a chunk of `values`.
 pub(crate) fn encode<R: Real>(values: &[R], out: &mut Vec<u8>) {
     if let Some(exponent) = exponent(values) {
         let power = POWERS[usize::from(exponent)];
-        let mut integers: Vec<i64> = values.iter().map(|value| digits(*value, power)).collect();
+        let mut integers: Vec<i64> = vec![0; values.len()];
         let mut exceptions = Vec::new();
         let mut last = 0;
         for (start, (values, integers)) in (0..)
             .step_by(BLOCK)
             .zip(values.chunks(BLOCK).zip(integers.chunks_mut(BLOCK)))
         {
-            // Branch-free, so that the loop vectorises.
-            let same = values
-                .iter()
-                .zip(integers.iter())
-                .fold(true, |same, (value, integer)| {
-                    same & is_decimal(*value, *integer, power)
-                });
-            if !same {
+            if !put_digits(values, power, integers) {
                 for (row, (value, integer)) in (start..).zip(values.iter().zip(integers.iter_mut())) {
                     if is_decimal(*value, *integer, power) {
                         last = *integer;

@@ -20,6 +20,7 @@ mod ints;
 mod leaf;
 mod limits;
 mod native;
+mod processor;
 mod run;
 mod strings;
 mod types;

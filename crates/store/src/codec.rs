@@ -77,6 +77,11 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.0)
     }
 
+    /// How many bytes are left.
+    pub(crate) fn rest_len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -17,13 +17,13 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, LargeBinaryArray, LargeStringArray,
-    PrimitiveArray, StringArray,
+    OffsetSizeTrait, PrimitiveArray, StringArray,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 pub(crate) use self::summary::Summary;
-use self::summary::{summary_of, summary_of_ints, summary_of_strings};
+use self::summary::{summary_of_distinct, summary_of_ints, summary_of_reals, summary_of_strings};
 use crate::bitmap::{self, Bitmap};
 use crate::bounds::{Bound, is_narrow};
 use crate::error::{Error, Result, damaged};
@@ -179,15 +179,20 @@ pub(crate) fn is_text_or_bytes(data_type: &DataType) -> bool {
 pub(crate) fn content_bytes(array: &dyn Array) -> usize {
     let rows = array.len();
     match array.data_type() {
-        DataType::Utf8 => array.as_string::<i32>().offsets().lengths().sum(),
-        DataType::LargeUtf8 => array.as_string::<i64>().offsets().lengths().sum(),
-        DataType::Binary => array.as_binary::<i32>().offsets().lengths().sum(),
-        DataType::LargeBinary => array.as_binary::<i64>().offsets().lengths().sum(),
+        DataType::Utf8 => bytes_between(array.as_string::<i32>().offsets()),
+        DataType::LargeUtf8 => bytes_between(array.as_string::<i64>().offsets()),
+        DataType::Binary => bytes_between(array.as_binary::<i32>().offsets()),
+        DataType::LargeBinary => bytes_between(array.as_binary::<i64>().offsets()),
         DataType::Utf8View => views(array.as_string_view()).iter().map(|view| view.len()).sum(),
         DataType::BinaryView => views(array.as_binary_view()).iter().map(|view| view.len()).sum(),
         DataType::FixedSizeBinary(width) => rows.saturating_mul(usize::try_from(*width).unwrap_or(0)),
         other => rows * other.primitive_width().unwrap_or(1),
     }
+}
+
+/// Returns the bytes of all strings together.
+fn bytes_between<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> usize {
+    offsets[offsets.len() - 1].as_usize() - offsets[0].as_usize()
 }
 
 /// Appends the chunk of a column of a supported type and returns its summary.
@@ -219,7 +224,7 @@ pub(crate) fn encode(array: &dyn Array, out: &mut Vec<u8>) -> Summary {
                 }
             };
             floats::encode(values, out);
-            summary_of(values.iter().map(|value| value.ordered()), nulls)
+            summary_of_reals(values, nulls)
         },
         wide W => {
             let values = filled(array.as_primitive::<W>().values(), nulls, |value| value);
@@ -237,8 +242,10 @@ fn encode_other(array: &dyn Array, nulls: Option<&NullBuffer>, out: &mut Vec<u8>
         return summary_of_ints(&filled(&values, nulls, i64::from), nulls);
     }
     let strings = filled_strings(array, nulls);
-    strings::encode(&strings, out);
-    summary_of_strings(&strings, nulls)
+    match strings::encode(&strings, out) {
+        Some(distinct) if nulls.is_none() => summary_of_distinct(&distinct),
+        _ => summary_of_strings(&strings, nulls),
+    }
 }
 
 fn encode_wide<W: Wide>(values: &[W], nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Summary {

@@ -3,6 +3,9 @@
 use arrow_buffer::NullBuffer;
 
 use crate::bounds::{Bound, Bounds};
+use crate::floats::Real;
+use crate::processor::by_processor;
+use crate::strings::Distinct;
 
 /// Content of the directory's entry for a column.
 #[derive(Debug, Default)]
@@ -13,17 +16,48 @@ pub(crate) struct Summary {
 
 /// Nulls repeat other values, so bounds may ignore them.
 pub(super) fn summary_of_ints(ordered: &[i64], nulls: Option<&NullBuffer>) -> Summary {
-    summary_of(ordered.iter().copied(), nulls)
+    summary_of(extent_of_ints(ordered), nulls)
 }
 
-pub(super) fn summary_of(ordered: impl Iterator<Item = i64>, nulls: Option<&NullBuffer>) -> Summary {
-    let (mut min, mut max, mut sorted, mut last) = (i64::MAX, i64::MIN, true, i64::MIN);
-    for value in ordered {
-        min = min.min(value);
-        max = max.max(value);
-        sorted &= last <= value;
-        last = value;
+/// As [`summary_of_ints`], in the total order of IEEE 754.
+pub(super) fn summary_of_reals<R: Real>(values: &[R], nulls: Option<&NullBuffer>) -> Summary {
+    summary_of(extent_of_reals(values), nulls)
+}
+
+by_processor! {
+    fn extent_of_ints(ordered: &[i64]) -> Extent {
+        Extent::of(ordered.iter().copied())
     }
+}
+
+by_processor! {
+    fn extent_of_reals<R: Real>(values: &[R]) -> Extent {
+        Extent::of(values.iter().map(|value| value.ordered()))
+    }
+}
+
+/// The least and the greatest of some numbers, and whether they ascend.
+struct Extent {
+    min: i64,
+    max: i64,
+    sorted: bool,
+}
+
+impl Extent {
+    #[inline(always)]
+    fn of(ordered: impl Iterator<Item = i64>) -> Self {
+        let (mut min, mut max, mut sorted, mut last) = (i64::MAX, i64::MIN, true, i64::MIN);
+        for value in ordered {
+            min = min.min(value);
+            max = max.max(value);
+            sorted &= last <= value;
+            last = value;
+        }
+        Self { min, max, sorted }
+    }
+}
+
+fn summary_of(Extent { min, max, sorted }: Extent, nulls: Option<&NullBuffer>) -> Summary {
     let bounds = Bounds {
         min: Bound::Int(min),
         max: Some(Bound::Int(max)),
@@ -32,6 +66,30 @@ pub(super) fn summary_of(ordered: impl Iterator<Item = i64>, nulls: Option<&Null
     Summary {
         bounds: (min <= max).then_some(bounds),
         sorted: sorted && nulls.is_none(),
+    }
+}
+
+/// The summary of strings without nulls that a dictionary has.
+pub(super) fn summary_of_distinct(distinct: &Distinct<'_>) -> Summary {
+    let entries = &distinct.entries;
+    let mut by_value: Vec<usize> = (0..entries.len()).collect();
+    by_value.sort_unstable_by_key(|&entry| entries[entry]);
+    let (Some(&min), Some(&max)) = (by_value.first(), by_value.last()) else {
+        return Summary::default();
+    };
+    let mut rank = vec![0; entries.len()];
+    for (number, &entry) in by_value.iter().enumerate() {
+        rank[entry] = number;
+    }
+    let rank_of = |index: i64| usize::try_from(index).map_or(0, |entry| rank[entry]);
+    let bounds = Bounds {
+        min: Bound::Bytes(entries[min].to_vec()),
+        max: Some(Bound::Bytes(entries[max].to_vec())),
+        exact: true,
+    };
+    Summary {
+        bounds: Some(bounds),
+        sorted: distinct.indices.is_sorted_by_key(|&index| rank_of(index)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Order;
 use crate::bits::{self, BLOCK, LANES, PIECE};
 use crate::error::{Result, damaged};
+use crate::processor::by_processor;
 use crate::wire::{Bytes, put_signed};
 
 /// The most numbers of a block that may need more bits than the others.
@@ -20,45 +21,69 @@ struct Frame {
     bytes: usize,
 }
 
-/// Returns the size of `values` as a block, without a few bytes of its header.
-pub(super) fn cost(order: Order, values: &[i64]) -> usize {
-    let mut numbers = [0; BLOCK];
-    transform(order, values, &mut numbers);
-    Frame::of(&numbers[..values.len()]).bytes
+/// Memory for the numbers of a block while it is packed.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    numbers: [i64; BLOCK],
+    packed: [u64; BLOCK],
 }
 
-/// Appends one block of 1 to 1,024 values.
-pub(super) fn encode(order: Order, values: &[i64], out: &mut Vec<u8>) {
-    let mut numbers = [0; BLOCK];
-    transform(order, values, &mut numbers);
-    let frame = Frame::of(&numbers[..values.len()]);
-    let mut packed = [0u64; BLOCK];
-    for (packed, number) in packed.iter_mut().zip(&numbers[..values.len()]) {
-        *packed = number.wrapping_sub(frame.base).cast_unsigned();
+impl Scratch {
+    pub(super) fn new() -> Self {
+        Self {
+            numbers: [0; BLOCK],
+            packed: [0; BLOCK],
+        }
     }
-    let count = u8::try_from(frame.exceptions).expect("a frame has at most 255 exceptions");
-    out.extend_from_slice(&[frame.width, count]);
-    put_signed(out, frame.base);
-    if order != Order::Values {
-        put_signed(out, values[0]);
+}
+
+by_processor! {
+    /// Returns the size of `values` as a block, without a few bytes of its header.
+    pub(super) fn cost(order: Order, values: &[i64], scratch: &mut Scratch) -> usize {
+        transform(order, values, &mut scratch.numbers);
+        Frame::of(&scratch.numbers[..values.len()]).bytes
     }
-    if order == Order::SecondDifferences {
-        put_signed(out, first_difference(values));
+}
+
+by_processor! {
+    /// Appends one block of 1 to 1,024 values.
+    pub(super) fn encode(order: Order, values: &[i64], scratch: &mut Scratch, out: &mut Vec<u8>) {
+        let Scratch { numbers, packed } = scratch;
+        transform(order, values, numbers);
+        let frame = Frame::of(&numbers[..values.len()]);
+        for (packed, number) in packed.iter_mut().zip(&numbers[..values.len()]) {
+            *packed = number.wrapping_sub(frame.base).cast_unsigned();
+        }
+        let count = u8::try_from(frame.exceptions).expect("a frame has at most 255 exceptions");
+        out.extend_from_slice(&[frame.width, count]);
+        put_signed(out, frame.base);
+        if order != Order::Values {
+            put_signed(out, values[0]);
+        }
+        if order == Order::SecondDifferences {
+            put_signed(out, first_difference(values));
+        }
+        let width = u32::from(frame.width);
+        // The last row of lanes is packed as a whole.
+        packed[values.len()..values.len().next_multiple_of(LANES)].fill(0);
+
+        bits::pack(packed, values.len(), width, out);
+        if frame.exceptions > 0 {
+            put_exceptions(&packed[..values.len()], &frame, out);
+        }
     }
+}
+
+/// Appends the rows of a block's exceptions, and their upper bytes.
+fn put_exceptions(packed: &[u64], frame: &Frame, out: &mut Vec<u8>) {
     let width = u32::from(frame.width);
-    bits::pack(&packed, values.len(), width, out);
-    if frame.exceptions > 0 {
-        out.push(frame.exception_bytes);
-        let wide = |number: &u64| *number > bits::mask(width);
-        for (position, _) in (0u16..)
-            .zip(&packed[..values.len()])
-            .filter(|(_, number)| wide(number))
-        {
-            out.extend_from_slice(&position.to_le_bytes());
-        }
-        for number in packed[..values.len()].iter().filter(|number| wide(number)) {
-            out.extend_from_slice(&(number >> width).to_le_bytes()[..usize::from(frame.exception_bytes)]);
-        }
+    out.push(frame.exception_bytes);
+    let wide = |number: &u64| *number > bits::mask(width);
+    for (position, _) in (0u16..).zip(packed).filter(|(_, number)| wide(number)) {
+        out.extend_from_slice(&position.to_le_bytes());
+    }
+    for number in packed.iter().filter(|number| wide(number)) {
+        out.extend_from_slice(&(number >> width).to_le_bytes()[..usize::from(frame.exception_bytes)]);
     }
 }
 
@@ -68,19 +93,25 @@ fn first_difference(values: &[i64]) -> i64 {
 
 /// Writes the numbers that `order` stores for `values` into `numbers`. A missing first difference
 /// repeats the next one, so that it costs no bits.
+#[inline(always)]
 fn transform(order: Order, values: &[i64], numbers: &mut [i64; BLOCK]) {
+    let count = values.len();
     match order {
-        Order::Values => numbers[..values.len()].copy_from_slice(values),
+        Order::Values => numbers[..count].copy_from_slice(values),
+        Order::Differences if count < 2 => numbers[0] = 0,
         Order::Differences => {
-            for (number, pair) in numbers[1..].iter_mut().zip(values.windows(2)) {
-                *number = pair[1].wrapping_sub(pair[0]);
+            let pairs = values[1..].iter().zip(values);
+            for (number, (second, first)) in numbers[1..].iter_mut().zip(pairs) {
+                *number = second.wrapping_sub(*first);
             }
             numbers[0] = numbers[1];
         }
+        Order::SecondDifferences if count < 3 => numbers[..count].fill(0),
         Order::SecondDifferences => {
-            for (number, three) in numbers[2..].iter_mut().zip(values.windows(3)) {
-                let (second, first) = (three[2].wrapping_sub(three[1]), three[1].wrapping_sub(three[0]));
-                *number = second.wrapping_sub(first);
+            let threes = values[2..].iter().zip(&values[1..]).zip(values);
+            for (number, ((third, second), first)) in numbers[2..].iter_mut().zip(threes) {
+                let (next, before) = (third.wrapping_sub(*second), second.wrapping_sub(*first));
+                *number = next.wrapping_sub(before);
             }
             (numbers[0], numbers[1]) = (numbers[2], numbers[2]);
         }
@@ -88,6 +119,7 @@ fn transform(order: Order, values: &[i64], numbers: &mut [i64; BLOCK]) {
 }
 
 impl Frame {
+    #[inline(always)]
     fn of(numbers: &[i64]) -> Self {
         let (min, max) = numbers
             .iter()
@@ -118,14 +150,11 @@ impl Frame {
         }
     }
 
-    /// Returns the cheapest frame that starts at `base`; `max` is the greatest distance from it.
+    /// Returns the cheapest frame that starts at `base`; `max` is the greatest distance from it, or
+    /// above it.
+    #[inline(always)]
     fn above(base: i64, max: u64, numbers: &[i64]) -> Self {
-        let mut with_width = [0usize; 65];
-        for number in numbers {
-            with_width[width(number.wrapping_sub(base).cast_unsigned()) as usize] += 1;
-        }
         let max_width = width(max);
-        let mut exceptions = 0;
         let mut best = Self {
             base,
             width: 64,
@@ -133,32 +162,48 @@ impl Frame {
             exception_bytes: 0,
             bytes: usize::MAX,
         };
-        for (width, count) in (0u8..=64).zip(with_width).rev() {
-            if u32::from(width) <= max_width {
-                let exception_bytes = match exceptions {
-                    0 => 0,
-                    _ => (max_width - u32::from(width)).div_ceil(8),
-                };
-                let bytes = bits::bytes(numbers.len(), u32::from(width))
-                    + exceptions * (2 + exception_bytes as usize);
-                if bytes < best.bytes {
-                    let exception_bytes = u8::try_from(exception_bytes).expect("at most eight");
-                    best = Self {
-                        base,
-                        width,
-                        exceptions,
-                        exception_bytes,
-                        bytes,
-                    };
+        // Which numbers are exceptions changes with few widths; the numbers are read for those.
+        let (mut exceptions, mut widest) = (0, max_width);
+        for bits_of_most in (0..=max_width).rev() {
+            if bits_of_most < widest {
+                (exceptions, widest) = wider_than(bits_of_most, base, numbers);
+                if exceptions > EXCEPTIONS_MAX {
+                    break;
                 }
             }
-            exceptions += count;
-            if exceptions > EXCEPTIONS_MAX {
-                break;
+            let exception_bytes = match exceptions {
+                0 => 0,
+                _ => (max_width - bits_of_most).div_ceil(8),
+            };
+            let bytes =
+                bits::bytes(numbers.len(), bits_of_most) + exceptions * (2 + exception_bytes as usize);
+            if bytes < best.bytes {
+                best = Self {
+                    base,
+                    width: u8::try_from(bits_of_most).expect("at most 64"),
+                    exceptions,
+                    exception_bytes: u8::try_from(exception_bytes).expect("at most eight"),
+                    bytes,
+                };
             }
         }
         best
     }
+}
+
+/// Returns how many numbers are further above `base` than `bits_of_most` bits reach, and the bits
+/// of the widest other.
+#[inline(always)]
+fn wider_than(bits_of_most: u32, base: i64, numbers: &[i64]) -> (usize, u32) {
+    let mask = bits::mask(bits_of_most);
+    let (mut wider, mut others) = (0u64, 0u64);
+    for number in numbers {
+        let distance = number.wrapping_sub(base).cast_unsigned();
+        let is_wider = distance & !mask != 0;
+        wider += u64::from(is_wider);
+        others |= if is_wider { 0 } else { distance };
+    }
+    (usize::try_from(wider).expect("at most 1,024"), width(others))
 }
 
 /// Returns the number of significant bits.
@@ -360,5 +405,27 @@ impl<'a> Block<'a> {
             .base
             .wrapping_mul(i64::try_from(count).expect("at most 1,024"));
         all.cast_signed().wrapping_add(bases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_block_do_not_depend_on_the_block_before() {
+        let before: Vec<i64> = (0..1024).map(|row| row * row * 7_919 % 100_003).collect();
+        for order in Order::ALL {
+            for count in [1, 2, 3, 5, 16, 17, 100, 1023] {
+                let values: Vec<i64> = (0..count).map(|row| row * 31 % 17).collect();
+                let (mut alone, mut after, mut used) = (Vec::new(), Vec::new(), Scratch::new());
+                encode(order, &values, &mut Scratch::new(), &mut alone);
+                encode(order, &before, &mut used, &mut Vec::new());
+                encode(order, &values, &mut used, &mut after);
+                assert_eq!(alone, after, "{count} values, {order:?}");
+                let mut fresh = Scratch::new();
+                assert_eq!(cost(order, &values, &mut used), cost(order, &values, &mut fresh));
+            }
+        }
     }
 }

@@ -38,14 +38,16 @@ pub(super) fn distinct(values: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
     Some((entries, indices))
 }
 
-/// Returns whether a sample of `values` has few enough distinct values to try a dictionary.
-pub(super) fn looks_few(values: &[i64]) -> bool {
+/// Returns whether a sample of `values` has few enough distinct values that a dictionary may take
+/// less than `cost` bytes: an index takes as many bits as tell the values apart.
+pub(super) fn may_save(values: &[i64], cost: usize) -> bool {
     let step = values.len().div_ceil(512);
     let mut sample: Vec<i64> = values.iter().step_by(step.max(1)).copied().collect();
     let sampled = sample.len();
     sample.sort_unstable();
     sample.dedup();
-    sample.len() * 2 < sampled
+    let index_bits = sample.len().next_power_of_two().ilog2() as usize;
+    sample.len() * 2 < sampled && values.len() * index_bits / 8 < cost
 }
 
 fn start(value: i64) -> usize {

@@ -1,6 +1,7 @@
 //! Writing a chunk of integers.
 
-use super::{DICTIONARY, Order, STRIDE, block, dictionary};
+use super::block::{self, Scratch};
+use super::{DICTIONARY, Order, STRIDE, dictionary};
 use crate::bits::BLOCK;
 use crate::wire::{as_u32, put_counted, put_length, put_signed, put_varint};
 
@@ -34,10 +35,11 @@ pub(crate) fn encode(values: &[i64], access: Access, out: &mut Vec<u8>) {
             (reference, scaled.as_slice())
         }
     };
-    let (order, cost) = best_order(values, access);
+    let mut scratch = Scratch::new();
+    let (order, cost) = best_order(values, access, &mut scratch);
     if access == Access::Any
         && cost * 8 > values.len()
-        && dictionary::looks_few(values)
+        && dictionary::may_save(values, cost)
         && let Some((mut entries, indices)) = dictionary::distinct(values)
     {
         for entry in &mut entries {
@@ -63,7 +65,7 @@ pub(crate) fn encode(values: &[i64], access: Access, out: &mut Vec<u8>) {
     for (number, values) in values.chunks(BLOCK).enumerate() {
         let offset = as_u32(out.len() - blocks);
         out[offsets + 4 * number..][..4].copy_from_slice(&offset.to_le_bytes());
-        block::encode(order, values, out);
+        block::encode(order, values, &mut scratch, out);
     }
 }
 
@@ -106,7 +108,7 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
 }
 
 /// Returns the order that packs a sample of blocks smallest, and the estimated bytes of all.
-fn best_order(values: &[i64], access: Access) -> (Order, usize) {
+fn best_order(values: &[i64], access: Access, scratch: &mut Scratch) -> (Order, usize) {
     let blocks = values.len().div_ceil(BLOCK);
     let step = blocks.div_ceil(SAMPLED_BLOCKS);
     let (mut bytes, mut sampled) = ([0; 3], 0);
@@ -117,7 +119,7 @@ fn best_order(values: &[i64], access: Access) -> (Order, usize) {
     };
     for values in values.chunks(BLOCK).skip(step / 2).step_by(step) {
         for (order, bytes) in orders.iter().zip(&mut bytes) {
-            *bytes += block::cost(*order, values);
+            *bytes += block::cost(*order, values, scratch);
         }
         sampled += values.len();
     }

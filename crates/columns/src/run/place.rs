@@ -13,6 +13,8 @@ use arrow_schema::{DataType, TimeUnit};
 use bedload_trees::I64Order;
 use bedload_trees::run::RunEdge;
 
+use crate::processor::by_processor;
+
 /// A row's position in its table: its time, then its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -143,7 +145,7 @@ impl Places {
     /// Returns whether the positions ascend strictly.
     #[must_use]
     pub fn ascend(&self) -> bool {
-        (1..self.len()).all(|row| self.get(row - 1) < self.get(row))
+        ascend(&self.times, &self.sequences)
     }
 
     /// Returns the first of some ascending rows for which `is_beyond` holds, or their end.
@@ -169,6 +171,17 @@ impl Places {
     }
 }
 
+by_processor! {
+    fn ascend(times: &[i64], sequences: &[u64]) -> bool {
+        let times = times.iter().zip(times.iter().skip(1));
+        let sequences = sequences.iter().zip(sequences.iter().skip(1));
+        // Branch-free, so that the loop vectorises.
+        times.zip(sequences).fold(true, |all, ((time, next_time), (sequence, next_sequence))| {
+            all & ((time < next_time) | ((time == next_time) & (sequence < next_sequence)))
+        })
+    }
+}
+
 /// Returns the ticks of a timestamp column of any unit; `None` for another type.
 #[must_use]
 pub fn times(column: &ArrayRef) -> Option<ScalarBuffer<i64>> {
@@ -181,4 +194,31 @@ pub fn times(column: &ArrayRef) -> Option<ScalarBuffer<i64>> {
         TimeUnit::Microsecond => column.as_primitive::<TimestampMicrosecondType>().values().clone(),
         TimeUnit::Nanosecond => column.as_primitive::<TimestampNanosecondType>().values().clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_ascend_by_time_and_then_by_sequence_number() {
+        let ascend = |places: &[(i64, u64)]| {
+            let (times, sequences): (Vec<i64>, Vec<u64>) = places.iter().copied().unzip();
+            Places::new(times.into(), sequences.into()).is_some_and(|places| places.ascend())
+        };
+        assert!(ascend(&[]) && ascend(&[(5, 5)]));
+        for len in 2..40_i64 {
+            let places: Vec<(i64, u64)> = (0..len).map(|row| (row / 3 - 4, row.unsigned_abs())).collect();
+            assert!(ascend(&places));
+            for row in 1..places.len() {
+                let mut changed = places.clone();
+                changed[row] = places[row - 1];
+                assert!(!ascend(&changed), "the same place twice");
+                changed[row] = (places[row - 1].0, places[row - 1].1 - u64::from(row > 1));
+                assert!(!ascend(&changed), "a lesser sequence number");
+                changed[row] = (places[row - 1].0 - 1, u64::MAX);
+                assert!(!ascend(&changed), "an earlier time");
+            }
+        }
+    }
 }

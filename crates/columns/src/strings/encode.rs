@@ -2,7 +2,7 @@
 
 use fsst::Compressor;
 
-use super::{DICTIONARY, PLAIN, SYMBOLS, dictionary};
+use super::{DICTIONARY, Distinct, PLAIN, SYMBOLS, dictionary};
 use crate::bits::BLOCK;
 use crate::ints::{Access, encode as encode_ints};
 use crate::wire::{as_u32, as_u64, put_counted, put_length};
@@ -10,20 +10,20 @@ use crate::wire::{as_u32, as_u64, put_counted, put_length};
 /// Fewer bytes than this are not worth a symbol table.
 const SYMBOLS_FROM_BYTES: usize = 2048;
 
-/// Appends a chunk of `strings`.
-pub(crate) fn encode(strings: &[&[u8]], out: &mut Vec<u8>) {
-    if dictionary::looks_few(strings)
-        && let Some((entries, indices)) = dictionary::distinct(strings)
-    {
-        let mut entry_bytes = Vec::new();
-        encode_listed(&entries, &mut entry_bytes);
-        out.push(DICTIONARY);
-        put_length(out, entries.len());
-        put_counted(out, &entry_bytes);
-        encode_ints(&indices, Access::Direct, out);
-        return;
-    }
-    encode_listed(strings, out);
+/// Appends a chunk of `strings`; returns its dictionary if it has one.
+pub(crate) fn encode<'a>(strings: &[&'a [u8]], out: &mut Vec<u8>) -> Option<Distinct<'a>> {
+    let distinct = dictionary::looks_few(strings).then(|| dictionary::distinct(strings));
+    let Some(distinct) = distinct.flatten() else {
+        encode_listed(strings, out);
+        return None;
+    };
+    let mut entry_bytes = Vec::new();
+    encode_listed(&distinct.entries, &mut entry_bytes);
+    out.push(DICTIONARY);
+    put_length(out, distinct.entries.len());
+    put_counted(out, &entry_bytes);
+    encode_ints(&distinct.indices, Access::Direct, out);
+    Some(distinct)
 }
 
 /// Appends a chunk without a dictionary.

@@ -9,6 +9,7 @@ mod dictionary;
 mod encode;
 
 pub(crate) use decode::{Strings, StringsDecoded};
+pub(crate) use dictionary::Distinct;
 pub(crate) use encode::encode;
 
 const PLAIN: u8 = 0;

@@ -1,9 +1,11 @@
 //! Compares zone maps with Arrow's kernels: a leaf with a matching row is never excluded.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Datum, Scalar};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringArray};
 use arrow_ord::cmp;
 use arrow_schema::DataType;
-use bedload_columns::{EncodeOptions, Operator, Predicate, encode};
+use bedload_columns::{EncodeOptions, Operator, Predicate, Value, encode};
 use proptest::prelude::*;
 
 use crate::generate::{SHAPES, any_column, column};
@@ -66,12 +68,9 @@ proptest! {
 #[test]
 fn bounds_of_booleans_leave_out_nulls() {
     let array = BooleanArray::from(vec![None, Some(true), None]);
-    let directory = encode(
-        &[std::sync::Arc::new(array) as ArrayRef],
-        &EncodeOptions::default(),
-    )
-    .unwrap()
-    .directory;
+    let directory = encode(&[Arc::new(array) as ArrayRef], &EncodeOptions::default())
+        .unwrap()
+        .directory;
     let no = Predicate::compare(Operator::LtEq, &BooleanArray::from(vec![false])).unwrap();
     assert!(!directory.may_match(0, &no).unwrap());
 }
@@ -80,7 +79,7 @@ fn bounds_of_booleans_leave_out_nulls() {
 fn literals_outside_of_the_bounds_rule_out() {
     let array = column(&DataType::Utf8, SHAPES[4], 100, 0, 1);
     let directory = encode(&[array], &EncodeOptions::default()).unwrap().directory;
-    let text = |text: &str| arrow_array::StringArray::from(vec![text]);
+    let text = |text: &str| StringArray::from(vec![text]);
     let may = |predicate: Predicate| directory.may_match(0, &predicate).unwrap();
     assert!(!may(Predicate::compare(Operator::Eq, &text("zebra")).unwrap()));
     assert!(!may(Predicate::compare(Operator::Gt, &text("zebra")).unwrap()));
@@ -105,15 +104,12 @@ fn bounds_of_short_strings_are_exact() {
     for first in 0..strings.len() {
         for end in first + 1..=strings.len() {
             let some = &strings[first..end];
-            let array = arrow_array::StringArray::from(some.to_vec());
-            let leaf = encode(
-                &[std::sync::Arc::new(array) as ArrayRef],
-                &EncodeOptions::default(),
-            );
+            let array = StringArray::from(some.to_vec());
+            let leaf = encode(&[Arc::new(array) as ArrayRef], &EncodeOptions::default());
             let directory = leaf.unwrap().directory;
             let (min, max) = (some.iter().min().unwrap(), some.iter().max().unwrap());
             for literal in strings {
-                let value = arrow_array::StringArray::from(vec![literal]);
+                let value = StringArray::from(vec![literal]);
                 let may = |operator| {
                     let predicate = Predicate::compare(operator, &value).unwrap();
                     directory.may_match(0, &predicate).unwrap()
@@ -138,4 +134,19 @@ fn sorted_and_constant_columns_are_known() {
     assert_eq!(of(SHAPES[0]), (true, true));
     assert_eq!(of(SHAPES[1]), (true, false));
     assert_eq!(of(SHAPES[5]), (false, false));
+}
+
+#[test]
+fn strings_of_a_dictionary_have_their_bounds_and_order() {
+    let of = |strings: [&str; 3]| {
+        let rows = strings.iter().flat_map(|string| std::iter::repeat_n(string, 700));
+        let array: ArrayRef = Arc::new(StringArray::from_iter_values(rows));
+        let directory = encode(&[array], &EncodeOptions::default()).unwrap().directory;
+        let column = &directory.columns()[0];
+        (column.is_sorted(), column.bounds().unwrap().unwrap())
+    };
+    let bounds = (Value::Text("ab".into()), Value::Text("b".into()));
+    assert_eq!(of(["ab", "abc", "b"]), (true, bounds.clone()));
+    assert_eq!(of(["b", "abc", "ab"]), (false, bounds.clone()));
+    assert_eq!(of(["abc", "b", "ab"]), (false, bounds));
 }

@@ -56,15 +56,13 @@ impl Applying<'_> {
         if known.is_none() && !self.catalogue.was_dropped(table) {
             return Err(damaged("it names a table that never was"));
         }
-        let rows = match &record {
-            Record::Append { rows, .. } | Record::Blocks { rest: rows, .. } => Some(rows),
-            _ => None,
-        };
         // Rows may have been on their way to a table while it was dropped.
-        let rows = match (rows, known) {
-            (Some(rows), Some(known)) => Some(known.rows_of(rows, first).map_err(damaged)?),
+        let rows = match (&record, known) {
+            (Record::Append { rows, .. }, Some(known)) => Some(known.rows_of(rows, first)),
+            (Record::Blocks { rest, .. }, Some(known)) => Some(known.rest_of(rest, first)),
             _ => None,
         };
+        let rows = rows.transpose().map_err(damaged)?;
         if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
             known.check_blocks(blocks).map_err(damaged)?;
         }

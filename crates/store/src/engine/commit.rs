@@ -13,8 +13,8 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    DELETION_WEIGHT, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId,
-    are_few, check_columns, check_row_bytes, to_stored,
+    BatchRows, DELETION_WEIGHT, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry,
+    TableId, are_few, are_many, check_columns, check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -91,7 +91,7 @@ fn keep_memory(rows: EncodedRows) {
 /// Rows that are about to be committed.
 #[derive(Debug)]
 pub(super) struct NewRows {
-    encoded: EncodedRows,
+    logged: BatchRows,
     /// None if they are few, and stay encoded in the head.
     sorted: Option<SortedBatch>,
     /// Bytes of memory that they take.
@@ -102,19 +102,24 @@ pub(super) struct NewRows {
 /// the commit lock is free.
 #[derive(Debug)]
 pub(super) struct Added {
-    encoded: EncodedRows,
+    logged: BatchRows,
     to_merge: Option<Arc<Head>>,
 }
 
 impl NewRows {
     /// The rows as the log has them.
     pub(super) fn record(&self) -> &[u8] {
-        self.encoded.bytes()
+        self.logged.bytes()
+    }
+
+    /// What stands before them in the record, if they are numbered from `first`.
+    pub(super) fn record_head(&self, table: TableId, first: u64) -> Vec<u8> {
+        Record::head_of(table, first, &self.logged)
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.encoded.len()
+        self.logged.len()
     }
 
     /// Bytes of memory that they take.
@@ -124,12 +129,13 @@ impl NewRows {
 
     /// Adds them to the head of their table, numbered from `first`.
     pub(super) fn add_to(self, active: &Generation, table: &TableEntry, first: u64) -> Added {
-        let to_merge = match self.sorted {
-            Some(sorted) => Some(active.append(table.id, sorted.numbered(first))),
-            None => active.append_few(table, &self.encoded, (first, self.bytes)),
+        let to_merge = match (self.sorted, &self.logged) {
+            (Some(sorted), _) => Some(active.append(table.id, sorted.numbered(first))),
+            (None, BatchRows::Plain(few)) => active.append_few(table, few, (first, self.bytes)),
+            (None, BatchRows::Packed(_)) => unreachable!("packed rows are sorted"),
         };
         Added {
-            encoded: self.encoded,
+            logged: self.logged,
             to_merge,
         }
     }
@@ -139,7 +145,9 @@ impl Added {
     /// Keeps the memory of the record for the next one; returns the head if it is time to merge its
     /// runs.
     pub(super) fn settle(self) -> Option<Arc<Head>> {
-        keep_memory(self.encoded);
+        if let BatchRows::Plain(rows) = self.logged {
+            keep_memory(rows);
+        }
         self.to_merge
     }
 }
@@ -148,6 +156,26 @@ pub(super) fn no_such_table() -> Error {
     Error::NoSuchTable {
         name: "this one, which was dropped".into(),
     }
+}
+
+/// Fails if a row of a batch, or the batch, which takes so many bytes of memory, is too long.
+fn check_batch(table: &StoredTable, batch: &RecordBatch, len_bytes: usize) -> Result<()> {
+    check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
+    if len_bytes > BODY_BYTES_MAX {
+        return Err(Error::TooLarge {
+            what: "the batch".into(),
+            len_bytes,
+            limit_bytes: BODY_BYTES_MAX,
+        });
+    }
+    Ok(())
+}
+
+/// The rows of a batch as they are, for the log.
+fn encode(table: &StoredTable, batch: &RecordBatch) -> EncodedRows {
+    let memory = RECORD_MEMORY.try_with(Cell::take).ok().flatten();
+    let memory = memory.unwrap_or_else(|| MutableBuffer::new(0));
+    EncodedRows::encode(&table.entry.schema, batch, memory)
 }
 
 impl Engine {
@@ -200,7 +228,7 @@ impl Engine {
         let rows = self.prepare(table, batch, bytes)?;
         self.make_room(bytes)?;
         let ((position, added), numbers) = self.commit([table.entry.id], |first, view| {
-            let head = Record::append_head(table.entry.id, first);
+            let head = rows.record_head(table.entry.id, first);
             let position = self.log.append_naming(&[&head, rows.record()], None)?;
             let added = rows.add_to(view.active(), &table.entry, first);
             Ok(((position, added), first + batch.num_rows() as u64))
@@ -217,7 +245,18 @@ impl Engine {
     /// The rows of a batch, which take so many bytes of memory, as log and head are to have them.
     pub(super) fn prepare(&self, table: &StoredTable, batch: &RecordBatch, bytes: usize) -> Result<NewRows> {
         let schema = &table.entry.schema;
-        let encoded = self.encode(table, batch, bytes)?;
+        check_batch(table, batch, bytes)?;
+        if table.packs() && are_many(batch.num_rows()) {
+            let mut sorted = SortedBatch::new(schema, batch.columns().to_vec())?;
+            if let Some(packed) = sorted.pack(schema) {
+                return Ok(NewRows {
+                    logged: BatchRows::Packed(packed),
+                    sorted: Some(sorted),
+                    bytes,
+                });
+            }
+        }
+        let encoded = encode(table, batch);
         let sorted = if are_few(&encoded) {
             None
         } else {
@@ -225,25 +264,10 @@ impl Engine {
             Some(SortedBatch::new(schema, columns)?)
         };
         Ok(NewRows {
-            encoded,
+            logged: BatchRows::Plain(encoded),
             sorted,
             bytes,
         })
-    }
-
-    /// The rows of a batch, which take so many bytes of memory, as the log is to have them.
-    fn encode(&self, table: &StoredTable, batch: &RecordBatch, len_bytes: usize) -> Result<EncodedRows> {
-        check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
-        if len_bytes > BODY_BYTES_MAX {
-            return Err(Error::TooLarge {
-                what: "the batch".into(),
-                len_bytes,
-                limit_bytes: BODY_BYTES_MAX,
-            });
-        }
-        let memory = RECORD_MEMORY.try_with(Cell::take).ok().flatten();
-        let memory = memory.unwrap_or_else(|| MutableBuffer::new(0));
-        Ok(EncodedRows::encode(&table.entry.schema, batch, memory))
     }
 
     /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it
@@ -304,8 +328,8 @@ impl Engine {
             // Blocks that are not written are made again from their rows, should the log be read.
             let unsynced = direct.unsynced();
             let logged = if unsynced.is_some() { &rest } else { batch };
-            let bytes = SortedRows::bytes_of(&table.entry.schema, logged);
-            let logged = self.encode(table, logged, bytes)?;
+            check_batch(table, logged, SortedRows::bytes_of(&table.entry.schema, logged))?;
+            let logged = encode(table, logged);
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
             let in_memory_bytes = target.memory_bytes(&direct);

@@ -17,7 +17,7 @@ use crate::wal::{BODY_BYTES_MAX, Record};
 pub(crate) enum Change {
     Append {
         table: Arc<StoredTable>,
-        rows: NewRows,
+        rows: Box<NewRows>,
     },
     Delete {
         table: Arc<StoredTable>,
@@ -90,7 +90,7 @@ impl Engine {
         }
         group.changes.push(Change::Append {
             table: table.clone(),
-            rows,
+            rows: Box::new(rows),
         });
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Engine {
                 let id = change.table().entry.id;
                 match change {
                     Change::Append { rows, .. } => {
-                        heads.push(Record::append_head(id, next));
+                        heads.push(rows.record_head(id, next));
                         next += rows.len() as u64;
                     }
                     Change::Delete { times, .. } => {

@@ -69,7 +69,12 @@ fn body_of(record: &Record) -> Vec<u8> {
             table,
             first_sequence,
             rows,
-        } => (Record::append_head(*table, *first_sequence), Some(rows)),
+        } => {
+            let mut body = Record::head_of(*table, *first_sequence, rows);
+            body.extend_from_slice(rows.bytes());
+            let _ = rows.decode(&image::schema());
+            (body, None)
+        }
         Record::Delete { table, deletion } => (Record::delete_body(*table, deletion), None),
         Record::Replace { table, at, places } => (Record::replace_body(*table, *at, places), None),
         Record::Blocks {

@@ -273,6 +273,10 @@ impl Head {
         let (mut kept, mut newest) = (Vec::new(), Vec::new());
         for run in &runs {
             let split = run.through((time, u64::MAX)).end;
+            if split == run.len() {
+                kept.push(run.clone());
+                continue;
+            }
             kept.push(Arc::new(run.slice(0..split, true)));
             newest.push(Arc::new(run.slice(split..run.len(), false)));
         }
@@ -333,6 +337,38 @@ mod tests {
 
     fn encoded(schema: &TableSchema, times: &[i64], first: u64) -> EncodedRows {
         EncodedRows::of_columns(schema, &columns(times.to_vec(), first))
+    }
+
+    #[test]
+    fn packed_rows_are_split_as_others_are() {
+        let schema = schema();
+        let head = |packed: bool| {
+            let head = Head::default();
+            for (first, begin) in [(0, 0), (100, 250), (200, 50)] {
+                let times: Vec<i64> = (begin..begin + 100).collect();
+                let columns = columns(times, first).to_vec();
+                let mut batch = SortedBatch::new(&schema, columns).expect("no text");
+                if packed {
+                    batch.pack(&schema).expect("rows that fit leaves");
+                }
+                head.append(batch.numbered(first));
+            }
+            head
+        };
+        // Before, between, within and after the rows of each run.
+        for time in [-1, 0, 40, 60, 99, 120, 200, 249, 250, 300, 349, 400] {
+            let [(kept, newest), (expected, others)] =
+                [true, false].map(|packed| head(packed).split_after(time).expect("no text"));
+            assert_eq!(newest.places().times(), others.places().times(), "after {time}");
+            assert_eq!(newest.columns(), others.columns(), "after {time}");
+            let [kept, expected] = [kept, expected].map(|head| head.in_order());
+            assert_eq!(kept.len() + newest.len(), 300);
+            assert!(newest.places().times().iter().all(|&at| at > time));
+            assert!(kept.last().is_none_or(|(at, _)| at <= time));
+            let all = 0..kept.len();
+            let columns = [&kept, &expected].map(|rows| rows.columns(all.clone()).expect("no text"));
+            assert_eq!(columns[0], columns[1], "up to {time}");
+        }
     }
 
     #[test]

@@ -38,6 +38,9 @@ struct Stretch {
 /// takes less time.
 const STRETCH_ROWS_MIN: usize = 8;
 
+/// The columns of a stretch of so many rows are made for it alone.
+const LONG_ROWS: usize = 1024;
+
 /// So many stretches are merged before their average length is looked at.
 const STRETCHES_JUDGED: usize = 64;
 
@@ -238,6 +241,11 @@ impl RowsInOrder {
         let mut picked = Vec::new();
         for (run, rows) in self.stretches(positions) {
             sequences.extend_from_slice(&self.runs[run].places().sequences()[rows.clone()]);
+            if rows.len() >= LONG_ROWS {
+                sets.push(self.runs[run].columns_of(rows.clone()).into());
+                picked.push((sets.len() - 1, 0..rows.len()));
+                continue;
+            }
             let number = number_of[run].get_or_insert_with(|| {
                 sets.push(self.runs[run].columns().clone());
                 sets.len() - 1

@@ -2,21 +2,23 @@
 
 use std::ops::{Bound, Range};
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array, make_array};
 use arrow_buffer::ScalarBuffer;
-use arrow_schema::ArrowError;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take_arrays;
 use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
+use super::columns::Columns;
 use super::variable::Variable;
-use super::{Place, TableSchema};
+use super::{PackedRows, Place, TableSchema};
 use crate::error::{Error, Result};
 
 /// Rows of one commit, in the order of their times, that have no sequence numbers yet.
 #[derive(Debug)]
 pub(crate) struct SortedBatch {
-    columns: Vec<ArrayRef>,
+    columns: Columns,
     times: ScalarBuffer<i64>,
     /// Where each row stood in the batch, and the times as they stood there; none if times ascend.
     arrival: Option<(Vec<u32>, ScalarBuffer<i64>)>,
@@ -47,7 +49,7 @@ impl SortedBatch {
         };
         if arrived.is_sorted() {
             return Ok(Self {
-                columns,
+                columns: Columns::of(columns),
                 times: arrived,
                 arrival: None,
                 size,
@@ -64,11 +66,62 @@ impl SortedBatch {
         let (_, order, _) = picks.into_parts();
         Ok(Self {
             times: keyed.iter().map(|&(time, _)| time).collect(),
-            columns,
+            columns: Columns::of(columns),
             // In memory of their own, so that what they are a part of can go.
             arrival: Some((order.to_vec(), arrived.to_vec().into())),
             size,
         })
+    }
+
+    /// Rows by time that arrived with these ranks; `None` if they are not in the order of time and
+    /// rank, or some ranks are not those of rows.
+    pub(super) fn of_sorted(schema: &TableSchema, columns: Vec<ArrayRef>, ranks: &[u64]) -> Option<Self> {
+        let times = times(&columns[schema.time_column()]).filter(|times| times.len() == ranks.len())?;
+        let size = RowBytes {
+            all: times.len() * row_bytes(schema) + variable_bytes(&columns),
+            longest: row_bytes_max(schema, &columns),
+        };
+        if !Places::new(times.clone(), ranks.to_vec().into())?.ascend() {
+            return None;
+        }
+        let arrival = if ranks.iter().copied().eq(0..ranks.len() as u64) {
+            None
+        } else {
+            let mut arrived = vec![None; ranks.len()];
+            for (&time, &rank) in times.iter().zip(ranks) {
+                *arrived.get_mut(usize::try_from(rank).ok()?)? = Some(time);
+            }
+            // If a rank is there twice, another is not.
+            let order: Option<Vec<u32>> = ranks.iter().map(|&rank| u32::try_from(rank).ok()).collect();
+            Some((order?, arrived.into_iter().collect::<Option<Vec<i64>>>()?.into()))
+        };
+        Some(Self {
+            columns: Columns::of(columns),
+            times,
+            arrival,
+            size,
+        })
+    }
+
+    /// The rows as the log is to have them, packed; `None` if they cannot be, or take no less
+    /// memory then. Rows in order are kept in that form alone.
+    pub(crate) fn pack(&mut self, schema: &TableSchema) -> Option<PackedRows> {
+        let (columns, bytes) = (self.columns.arrays(), self.size.all);
+        let packed = match &self.arrival {
+            Some((order, _)) => PackedRows::pack(columns, bytes, order.iter().map(|&rank| u64::from(rank))),
+            None => PackedRows::pack(columns, bytes, 0..self.times.len() as u64),
+        }?;
+        if packed.bytes().len() + PLACE_BYTES * packed.len() >= bytes {
+            return None;
+        }
+        if self.arrival.is_none() {
+            // In memory of their own, as the arrays are given up.
+            self.times = self.times.to_vec().into();
+            let column = schema.time_column();
+            let times = time_array(schema.arrow().field(column).data_type(), &self.times);
+            self.columns = Columns::packed(packed.clone(), (column, times));
+        }
+        Some(packed)
     }
 
     /// Bytes of memory that they take.
@@ -91,7 +144,7 @@ impl SortedBatch {
             }
         };
         let places = Places::new(self.times, sequences).expect("a sequence number for each time");
-        SortedRows::new(self.columns, places, arrivals, self.size)
+        SortedRows::of_columns(self.columns, places, arrivals, self.size)
     }
 }
 
@@ -99,7 +152,7 @@ impl SortedBatch {
 /// never change.
 #[derive(Debug)]
 pub(crate) struct SortedRows {
-    columns: ColumnSet,
+    columns: Columns,
     places: Places,
     /// Times in the order of arrival; none if that is the order of the rows.
     arrivals: Option<ScalarBuffer<i64>>,
@@ -115,9 +168,18 @@ impl SortedRows {
         arrivals: Option<ScalarBuffer<i64>>,
         size: RowBytes,
     ) -> Self {
+        Self::of_columns(Columns::of(columns), places, arrivals, size)
+    }
+
+    fn of_columns(
+        columns: Columns,
+        places: Places,
+        arrivals: Option<ScalarBuffer<i64>>,
+        size: RowBytes,
+    ) -> Self {
         let (least, greatest) = places.sequence_bounds().unwrap_or_default();
         Self {
-            columns: columns.into(),
+            columns,
             arrivals,
             sequences: least..greatest.saturating_add(1),
             places,
@@ -127,14 +189,8 @@ impl SortedRows {
 
     /// Some of the rows, in the same memory. Their order of arrival is that of all rows, or none.
     pub(super) fn slice(&self, rows: Range<usize>, with_arrivals: bool) -> Self {
-        let columns = self
-            .columns
-            .iter()
-            .map(|column| column.slice(rows.start, rows.len()));
-        let places = Places::new(
-            self.places.times_buffer().slice(rows.start, rows.len()),
-            self.places.sequences().slice(rows.start, rows.len()),
-        );
+        let columns = self.columns.slice(rows.clone());
+        let places = self.places_of(rows.clone());
         let arrivals = if with_arrivals {
             ScalarBuffer::from(self.arrivals().to_vec())
         } else {
@@ -144,8 +200,7 @@ impl SortedRows {
             all: self.size.all / self.len().max(1) * rows.len(),
             longest: self.size.longest,
         };
-        let places = places.expect("as many of each");
-        Self::new(columns.collect(), places, Some(arrivals), size)
+        Self::of_columns(columns, places, Some(arrivals), size)
     }
 
     /// Rows that were held back, as a record of the log has them; `None` if they are not in order.
@@ -165,13 +220,36 @@ impl SortedRows {
         batch.num_rows() * row_bytes(schema) + variable_bytes(batch.columns())
     }
 
-    /// All columns of the table.
+    /// Whether columns are yet to be unpacked.
+    pub(crate) fn are_packed(&self) -> bool {
+        self.columns.are_packed()
+    }
+
+    /// All columns of the table. Those of packed rows are unpacked once, and stay.
     pub(crate) fn columns(&self) -> &ColumnSet {
-        &self.columns
+        self.columns.arrays()
+    }
+
+    /// All columns of the table, of some of the rows. Packed ones are unpacked and do not stay.
+    pub(crate) fn columns_of(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        self.columns.of_rows(rows)
+    }
+
+    /// Some columns of a few of the rows, if they are packed and it is not worth making arrays of
+    /// all; `None` says that [`columns`](Self::columns) are to be asked for.
+    pub(crate) fn columns_of_few(&self, rows: Range<usize>, columns: &[usize]) -> Option<ColumnSet> {
+        self.columns.of_few(rows, columns)
     }
 
     pub(crate) fn places(&self) -> &Places {
         &self.places
+    }
+
+    /// The places of some of the rows, in the same memory.
+    pub(crate) fn places_of(&self, rows: Range<usize>) -> Places {
+        let times = self.places.times_buffer().slice(rows.start, rows.len());
+        let sequences = self.places.sequences().slice(rows.start, rows.len());
+        Places::new(times, sequences).expect("as many of each")
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -240,7 +318,7 @@ impl SortedRows {
         let is_visible = |row: &usize| self.places.get(*row).sequence < before;
         let rows: Vec<usize> = rows.filter(is_visible).collect();
         let picks: UInt32Array = rows.iter().map(|&row| u32::try_from(row).ok()).collect();
-        let columns = take_arrays(&self.columns, &picks, None)?;
+        let columns = take_arrays(self.columns(), &picks, None)?;
         let places = rows.iter().map(|&row| self.place(row));
         let (times, sequences): (Vec<i64>, Vec<u64>) = places.unzip();
         let places = Places::new(times.into(), sequences.into()).expect("as many of each");
@@ -248,11 +326,21 @@ impl SortedRows {
     }
 }
 
+/// A column of times of a type, in the same memory.
+fn time_array(data_type: &DataType, times: &ScalarBuffer<i64>) -> ArrayRef {
+    let data = ArrayData::builder(data_type.clone()).len(times.len());
+    let data = data.add_buffer(times.inner().clone()).build();
+    make_array(data.expect("a type of timestamps, which are numbers of 64 bits"))
+}
+
+/// Bytes of a row's time and sequence number.
+const PLACE_BYTES: usize = size_of::<i64>() + size_of::<u64>();
+
 /// Bytes of memory for a row of a schema without its text: the sequence number, flags by the byte,
 /// ends of text.
 fn row_bytes(schema: &TableSchema) -> usize {
     let layout = schema.layout();
-    size_of::<i64>() + size_of::<u64>() + layout.fixed_len() + 4 * layout.variable_columns()
+    PLACE_BYTES + layout.fixed_len() + 4 * layout.variable_columns()
 }
 
 /// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in

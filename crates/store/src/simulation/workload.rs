@@ -25,6 +25,8 @@ use crate::table::{Grid, Layout};
 pub(super) const WRITERS: usize = 5;
 /// The writer whose table is sparse.
 const SPARSE: usize = WRITERS - 1;
+/// The writer whose rows are in order.
+const IN_ORDER: usize = WRITERS - 2;
 /// Its interval.
 const INTERVAL: i64 = 1000;
 pub(super) const STORE: &str = "/store";
@@ -114,6 +116,20 @@ fn sparse_time_of(id: i64) -> i64 {
     INTERVAL * (id - 100 - if id / 150 % 2 == 1 { 60 } else { 0 })
 }
 
+/// Two rows share a time.
+fn time_in_order_of(id: i64) -> i64 {
+    id / 2
+}
+
+/// The function of a writer that tells the times of its rows.
+fn times_of(writer: usize) -> fn(i64) -> i64 {
+    match writer {
+        SPARSE => sparse_time_of,
+        IN_ORDER => time_in_order_of,
+        _ => time_of,
+    }
+}
+
 fn time_of(id: i64) -> i64 {
     // A few rows are late by a little, some by much.
     id - if id % 17 == 0 { 300 } else { id * id % 13 }
@@ -128,11 +144,8 @@ impl Writer {
     pub(super) fn new(number: usize, operations: usize, seed: u64) -> Self {
         let mut rng = Rng::stream(seed, number as u64);
         let is_sparse = number == SPARSE;
-        let (time_of, unit) = if is_sparse {
-            (sparse_time_of as fn(i64) -> i64, INTERVAL)
-        } else {
-            (time_of as fn(i64) -> i64, 1)
-        };
+        let time_of = times_of(number);
+        let unit = if is_sparse { INTERVAL } else { 1 };
         let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).unwrap_or_default();
         let mut ops = Vec::new();
         let mut states = vec![Vec::new()];
@@ -201,12 +214,7 @@ impl Writer {
         match self.ops[number] {
             Op::Append { rows } => {
                 let first = self.first_ids[number];
-                let time_of = if self.number == SPARSE {
-                    sparse_time_of
-                } else {
-                    time_of
-                };
-                append(&table, first..first + rows, time_of)
+                append(&table, first..first + rows, times_of(self.number))
             }
             Op::Delete { from, to } => table.delete_range(from..=to),
             Op::Retract => table.retract_since(self.marks[number - 1]),

@@ -55,8 +55,8 @@ impl Row {
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
         match &self.found {
-            FoundRow::Indexed(IndexedRow::InHead(rows, row)) => {
-                let array = rows.columns().get(column)?;
+            FoundRow::Indexed(IndexedRow::InHead(columns, row)) => {
+                let array = columns.get(column)?;
                 value_of_array(&**array, *row)
             }
             FoundRow::Indexed(IndexedRow::InTree(values)) => value_of(values.get(column)?),

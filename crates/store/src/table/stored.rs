@@ -12,8 +12,8 @@ use super::sparse::{self, BlockFiles, Grid, Placed, Snap, SparseEntry, SparseFlu
 use crate::error::Result;
 use crate::pages::WorkingPages;
 use crate::rows::{
-    ArrivalMeasure, BlockRef, EncodedRows, Head, OrderRecord, SortedBatch, SortedRows, TableEntry, TableId,
-    TableSchema,
+    ArrivalMeasure, BatchRows, BlockRef, EncodedRows, Head, OrderRecord, SortedBatch, SortedRows, TableEntry,
+    TableId, TableSchema,
 };
 
 /// Parts of a long batch for a sparse table, at most: a block may be written once for each of them,
@@ -123,6 +123,11 @@ impl StoredTable {
         }
     }
 
+    /// Whether batches of many rows are packed for the log.
+    pub(crate) fn packs(&self) -> bool {
+        matches!(self.body, Body::Indexed { .. })
+    }
+
     /// Where the blocks that a batch fills are written at once; none if the table has no blocks.
     /// `is_synced` tells whether commits wait for the disk.
     pub(crate) fn target<'t>(&'t self, blocks: &'t BlockFiles, is_synced: bool) -> Option<Target<'t>> {
@@ -142,10 +147,18 @@ impl StoredTable {
     /// # Errors
     ///
     /// The reason why they are no rows of this table.
-    pub(crate) fn rows_of(&self, rows: &EncodedRows, first: u64) -> Result<SortedRows, &'static str> {
+    pub(crate) fn rows_of(&self, rows: &BatchRows, first: u64) -> Result<SortedRows, &'static str> {
+        self.check_grid(rows.decode(&self.entry.schema)?.numbered(first))
+    }
+
+    /// As [`rows_of`](Self::rows_of), of the rows of a record that are in none of its blocks.
+    pub(crate) fn rest_of(&self, rest: &EncodedRows, first: u64) -> Result<SortedRows, &'static str> {
         let schema = &self.entry.schema;
-        let sorted = SortedBatch::new(schema, rows.decode(schema)?).map_err(|_| "its text is too long")?;
-        let rows = sorted.numbered(first);
+        let sorted = SortedBatch::new(schema, rest.decode(schema)?).map_err(|_| "its text is too long")?;
+        self.check_grid(sorted.numbered(first))
+    }
+
+    fn check_grid(&self, rows: SortedRows) -> Result<SortedRows, &'static str> {
         match &self.body {
             Body::Sparse(sparse) if !rows.arrivals().iter().all(|&time| sparse.grid.tick(time).1) => {
                 Err("its rows do not stand on the grid of their table")

@@ -4,12 +4,16 @@ use std::ops::RangeInclusive;
 
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::rows::{BlockRef, Deletion, EncodedRows, Place, TableId};
+use crate::rows::{
+    BatchRows, BlockRef, Deletion, EncodedRows, PackedRows, Place, TableId, UNPACKED_BYTES_MAX,
+};
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
 /// The longest body a record may have.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+// A batch that is packed for its record is not too long to be unpacked.
+const _: () = assert!(BODY_BYTES_MAX <= UNPACKED_BYTES_MAX);
 
 /// A commit.
 #[derive(Debug)]
@@ -21,7 +25,7 @@ pub(crate) enum Record {
         /// The sequence number of the first one; the others follow it.
         first_sequence: u64,
         /// The rows.
-        rows: EncodedRows,
+        rows: BatchRows,
     },
     /// Rows of one batch for a sparse table, most of which stand in blocks.
     Blocks {
@@ -78,6 +82,7 @@ const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
 const GROUP: u8 = 5;
 const HELD: u8 = 6;
+const PACKED: u8 = 7;
 const REPLACE: u8 = 8;
 /// Bytes of the head of a record with rows: kind, table, first sequence number.
 const ROWS_HEAD_BYTES: usize = 16;
@@ -94,6 +99,19 @@ impl Record {
     /// The head of the body of a record that appends rows, which follow it.
     pub(crate) fn append_head(table: TableId, first_sequence: u64) -> Vec<u8> {
         rows_head(APPEND, table, first_sequence).into_bytes()
+    }
+
+    /// As [`append_head`](Self::append_head), for rows that are packed.
+    pub(crate) fn packed_head(table: TableId, first_sequence: u64) -> Vec<u8> {
+        rows_head(PACKED, table, first_sequence).into_bytes()
+    }
+
+    /// The head of the body of a record that appends these rows, which follow it.
+    pub(crate) fn head_of(table: TableId, first_sequence: u64, rows: &BatchRows) -> Vec<u8> {
+        match rows {
+            BatchRows::Plain(_) => Self::append_head(table, first_sequence),
+            BatchRows::Packed(_) => Self::packed_head(table, first_sequence),
+        }
     }
 
     /// The head of the body of a record that appends blocks, and rows besides, which follow it.
@@ -172,12 +190,16 @@ impl Record {
         let short = "its body is cut short";
         let kind = fields.u8().ok_or(short)?;
         let record = match kind {
-            APPEND => {
+            APPEND | PACKED => {
                 let (table, first_sequence) = read_rows_head(&mut fields).ok_or(short)?;
+                let rows = fields.rest();
                 Self::Append {
                     table,
                     first_sequence,
-                    rows: EncodedRows::parse(fields.rest())?,
+                    rows: match kind {
+                        PACKED => BatchRows::Packed(PackedRows::parse(rows)?),
+                        _ => BatchRows::Plain(EncodedRows::parse(rows)?),
+                    },
                 }
             }
             BLOCKS => {

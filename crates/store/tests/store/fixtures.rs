@@ -20,6 +20,7 @@ use arrow_array::{
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::concat::concat_batches;
 use bedload::{Error, Grid, Layout, Options, Store, Table, TableSchema, inspect, salvage};
 
 /// A column of each type, with and without a null.
@@ -125,6 +126,32 @@ fn append(table: &Table, numbers: std::ops::Range<i64>) {
         .expect("appends");
 }
 
+/// Enough rows of a batch that the log has them packed.
+const LONG_ROWS: i64 = 4600;
+
+/// Tables with one long batch, and whether its rows are in order.
+const LONG: [(&str, bool); 2] = [("long", true), ("long, late", false)];
+
+/// The numbers of the rows of a long batch.
+fn long_rows(in_order: bool) -> Vec<i64> {
+    let is_late = |number: &i64| number % 11 == 0;
+    (0..LONG_ROWS)
+        .filter(|number| !(in_order && is_late(number)))
+        .collect()
+}
+
+/// Reads the tables with long batches.
+fn check_long(store: &Store) {
+    for (name, in_order) in LONG {
+        let table = store.table(name).expect("there");
+        let mut numbers = long_rows(in_order);
+        numbers.sort_by_key(|&number| time_of(number));
+        let found = table.range(..).expect("there").collect::<Result<Vec<_>, _>>();
+        let found = concat_batches(&columns(), &found.expect("reads")).expect("of one schema");
+        assert!(found == batch(&numbers), "{name}");
+    }
+}
+
 /// Writes the store that fixtures are: rows in several leaves, deletions, a dropped table, and a
 /// log.
 fn write(path: &Path) {
@@ -143,6 +170,7 @@ fn write(path: &Path) {
     store.flush().expect("flushes");
     let sparse = create_sparse(&store);
     store.create_table("empty", schema()).expect("fresh");
+    let long = LONG.map(|(name, _)| store.create_table(name, schema()).expect("fresh"));
     append(&table, 400..450);
     let mark = table.mark();
     append(&table, 450..470);
@@ -151,7 +179,10 @@ fn write(path: &Path) {
     append(&table, 470..500);
     sparse.delete_range(110_000..120_000).expect("deletes");
     sparse.append(&sparse_batch(115..117)).expect("appends");
-    drop((table, sparse, store));
+    for (long, (_, in_order)) in long.iter().zip(LONG) {
+        long.append(&batch(&long_rows(in_order))).expect("appends");
+    }
+    drop((table, sparse, long, store));
 }
 
 /// A column of each type but text, whose blocks stand so far apart that a copy would be long.
@@ -234,8 +265,12 @@ fn check(path: &Path) {
             let store = Store::open(path).expect("opens");
             let order = store.info().expect("reads").tables[0].order.expect("is indexed");
             assert_eq!(order.total.rows, 500 + written.unsigned_abs());
-            assert_eq!(store.tables(), ["readings", "sparse", "empty"]);
+            assert_eq!(
+                store.tables(),
+                ["readings", "sparse", "empty", "long", "long, late"]
+            );
             check_sparse(&store);
+            check_long(&store);
             assert_eq!(store.verify().expect("reads").problems, []);
             let table = store.table("readings").expect("there");
             let mut batches = table
@@ -263,16 +298,20 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &target);
         } else {
-            // Behind the records of a log there is space that was claimed ahead: a file need not
-            // have it.
+            // Behind the records of a log, and behind the pages of blocks, there is space that was
+            // claimed ahead: a file need not have it.
             let mut bytes = fs::read(&path).expect("reads");
-            if path.extension().is_some_and(|extension| extension == "log") {
-                bytes.truncate(
-                    bytes
-                        .iter()
-                        .rposition(|&byte| byte != 0)
-                        .map_or(0, |last| last + 1),
-                );
+            let unit = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("log") => Some(1),
+                Some("blocks") => Some(4096),
+                _ => None,
+            };
+            if let Some(unit) = unit {
+                let end = bytes
+                    .iter()
+                    .rposition(|&byte| byte != 0)
+                    .map_or(0, |last| last + 1);
+                bytes.truncate(end.next_multiple_of(unit));
             }
             fs::write(&target, bytes).expect("writes");
         }

@@ -16,6 +16,7 @@ mod long_batches;
 mod metrics;
 mod or_create;
 mod order;
+mod packed;
 mod pages;
 mod reading;
 mod retention;

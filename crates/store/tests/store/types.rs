@@ -1,6 +1,7 @@
 //! Columns of every type, in both layouts: what goes in comes out, from memory, from the log and
 //! from pages.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,12 +10,13 @@ use arrow_array::types::{Decimal128Type, Int8Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, DictionaryArray, Int8Array,
     LargeBinaryArray, LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampSecondArray,
-    make_array,
+    UInt32Array, make_array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
+use arrow_select::take::{take, take_record_batch};
 use bedload::{Grid, Layout, Operator, Options, Predicate, Table, TableSchema, Value};
 use bedload_testkit::Rng;
 
@@ -114,9 +116,14 @@ fn schema() -> TableSchema {
     TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("all are stored")
 }
 
-fn rows(schema: &TableSchema, from: i64, rng: &mut Rng) -> RecordBatch {
-    let times: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(from..from + 200));
-    let others = TYPES.iter().map(|kind| column(kind, 200, rng));
+/// Rows of some times, each of which has the values of one of 200.
+fn rows(schema: &TableSchema, times: Range<i64>, rng: &mut Rng) -> RecordBatch {
+    let picks =
+        UInt32Array::from_iter_values(times.clone().map(|row| u32::try_from(row % 200).expect("small")));
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(times));
+    let others = TYPES
+        .iter()
+        .map(|kind| take(&column(kind, 200, rng), &picks, None).expect("there"));
     let columns = std::iter::once(times).chain(others).collect();
     RecordBatch::try_new(schema.arrow().clone(), columns).expect("of the schema")
 }
@@ -136,7 +143,7 @@ fn check(table: &Table, expected: &RecordBatch, when: &str) {
     {
         assert_eq!(found.to_data(), expected.to_data(), "{} {when}", field.name());
     }
-    for time in (0..expected.num_rows()).step_by(17) {
+    for time in (0..expected.num_rows()).step_by(expected.num_rows() / 35) {
         let row = table
             .get(i64::try_from(time).expect("small"))
             .expect("read")
@@ -173,17 +180,29 @@ fn check(table: &Table, expected: &RecordBatch, when: &str) {
     }
 }
 
-fn keeps_all(layout: Layout, path: &Path) {
+/// Appends three batches of so many rows.
+fn keeps_all(layout: Layout, path: &Path, rows_of_batch: i64) {
     let options = Options::new().background(false);
     let store = options.clone().create(true).open(path).expect("created");
     let schema = schema();
     let table = store.create_table_as("t", schema.clone(), layout).expect("fresh");
     let mut rng = Rng::new(26);
-    let parts: Vec<RecordBatch> = [0, 200, 400].map(|from| rows(&schema, from, &mut rng)).into();
-    // The second comes late.
-    for part in [0, 2, 1] {
-        table.append(&parts[part]).expect("appended");
-    }
+    let part = |number: i64| number * rows_of_batch..(number + 1) * rows_of_batch;
+    let parts: Vec<RecordBatch> = [0, 1, 2]
+        .map(|number| rows(&schema, part(number), &mut rng))
+        .into();
+    // The second comes late, and its last row first.
+    table.append(&parts[0]).expect("appended");
+    table.append(&parts[2]).expect("appended");
+    let backwards = UInt32Array::from_iter_values(
+        (0..)
+            .take(parts[1].num_rows())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev(),
+    );
+    let late = take_record_batch(&parts[1], &backwards).expect("there");
+    table.append(&late).expect("appended");
     let expected = concat_batches(schema.arrow(), &parts).expect("of one schema");
     check(&table, &expected, "in memory");
     drop((table, store));
@@ -206,9 +225,12 @@ fn keeps_all(layout: Layout, path: &Path) {
 #[test]
 fn columns_of_every_type_are_kept() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    keeps_all(Layout::Indexed, &dir.path().join("indexed"));
     let grid = Grid::every(1).expect("positive");
-    keeps_all(Layout::Sparse(grid), &dir.path().join("sparse"));
+    for (name, layout) in [("indexed", Layout::Indexed), ("sparse", Layout::Sparse(grid))] {
+        keeps_all(layout, &dir.path().join(name), 200);
+        // Long enough to be packed.
+        keeps_all(layout, &dir.path().join(format!("{name}, packed")), 4200);
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
-use crate::rows::{Generation, SortedBatch};
+use crate::rows::{BatchRows, Generation, SortedBatch};
 use crate::table::{BlockFiles, Catalogue, Layout, StoredTable, TableRemains, owner_of};
 use crate::wal::{Log, LogRemains, Record};
 
@@ -327,7 +327,7 @@ impl<'t> Target<'t> {
             let rest = Record::Append {
                 table,
                 first_sequence,
-                rows: rest,
+                rows: BatchRows::Plain(rest),
             };
             recovery.apply(rest, end)?;
             recovery.next_sequence = recovery.next_sequence.max(first_sequence.saturating_add(numbers));

@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use bedload_columns::{Place, RunRow, Value};
+use bedload_columns::{ColumnSet, Place, RunRow, Value};
 use bedload_pages::PageRead;
 use bedload_trees::be_tree::{LeafInterval, LeafTarget};
 
 use super::body::{kind_of, open};
 use crate::error::Result;
 use crate::pages::PageVersion;
-use crate::rows::{Deletions, Head, SortedRows, TableEntry};
+use crate::rows::{Deletions, Head, TableEntry};
 
 /// A row that was found.
 #[derive(Debug, Clone)]
 pub(crate) enum FoundRow {
-    /// A row of a run of a head.
-    InHead(Arc<SortedRows>, usize),
+    /// A row of these columns, which are those of a head.
+    InHead(ColumnSet, usize),
     /// The values of the table's columns.
     InTree(Box<[Value]>),
 }
@@ -38,7 +38,10 @@ pub(crate) fn find(
     // Every row of a head arrived after those of older heads and of the tree.
     for head in heads.iter().rev() {
         if let Some((run, row)) = head.last_at(time, visible, newest_left) {
-            return Ok(Some(FoundRow::InHead(run, row)));
+            let columns: Vec<usize> = (0..table.schema.arrow().fields().len()).collect();
+            let of_row = run.columns_of_few(row..row + 1, &columns);
+            let found = of_row.map_or_else(|| (run.columns().clone(), row), |columns| (columns, 0));
+            return Ok(Some(FoundRow::InHead(found.0, found.1)));
         }
     }
     find_in_tree(pages, table, time, (deletions.is_empty(), newest_left))

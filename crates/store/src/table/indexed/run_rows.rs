@@ -10,7 +10,7 @@ use bedload_trees::run::Run;
 
 use crate::error::{Error, Result};
 use crate::pages::{PageRef, PageVersion};
-use crate::rows::Filter;
+use crate::rows::{Filter, Place as RowPlace, SortedRows, project};
 
 /// Some rows of one source, ascending.
 #[derive(Debug)]
@@ -162,6 +162,84 @@ fn rows_of(
         }
     }
     Ok(leaf.between(wanted.kind.time(), bounds)?)
+}
+
+/// Bytes of rows that are unpacked for one piece.
+const FEW_BYTES_MAX: usize = 16 << 20;
+
+/// The rows of a run of a head that are all visible, and were not read yet.
+#[derive(Debug)]
+pub(super) struct HeadRows {
+    run: Arc<SortedRows>,
+    /// Those that are left.
+    rows: Range<usize>,
+}
+
+impl HeadRows {
+    /// Reads nothing.
+    pub(super) fn new(run: Arc<SortedRows>, rows: Range<usize>) -> Self {
+        Self { run, rows }
+    }
+
+    /// The place of the next row; `None` behind the last.
+    pub(super) fn edge(&self, reverse: bool) -> Option<RowPlace> {
+        let mut rows = self.rows.clone();
+        let row = if reverse { rows.next_back() } else { rows.next() };
+        row.map(|row| self.run.place(row))
+    }
+
+    /// The next rows in the direction of the scan: about so many if they are packed, else all.
+    /// `None` behind the last.
+    pub(super) fn next(&mut self, wanted: &Wanted, most: usize) -> Option<Piece> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let most = most.min(FEW_BYTES_MAX / self.run.row_bytes_max().max(1)).max(1);
+        let taken = self.rows.len().min(most);
+        let few = if wanted.reverse {
+            self.rows.end - taken..self.rows.end
+        } else {
+            self.rows.start..self.rows.start + taken
+        };
+        let (columns, places, rows) = match self.run.columns_of_few(few.clone(), &wanted.columns) {
+            Some(columns) => {
+                if wanted.reverse {
+                    self.rows.end = few.start;
+                } else {
+                    self.rows.start = few.end;
+                }
+                (columns, self.run.places_of(few), 0..taken)
+            }
+            None => (
+                project(self.run.columns(), &wanted.columns),
+                self.run.places().clone(),
+                std::mem::take(&mut self.rows),
+            ),
+        };
+        Some(Piece {
+            columns: wanted.numbered(columns, &places),
+            places,
+            rows,
+            row_bytes: self.run.row_bytes_max(),
+            ..Piece::none()
+        })
+    }
+}
+
+impl Wanted {
+    /// Those among all columns of a table, of rows that stand at these places.
+    pub(super) fn of_table(&self, columns: &ColumnSet, places: &Places) -> ColumnSet {
+        self.numbered(project(columns, &self.columns), places)
+    }
+
+    /// Adds the sequence numbers, if they are asked for.
+    fn numbered(&self, columns: ColumnSet, places: &Places) -> ColumnSet {
+        if !self.with_sequence {
+            return columns;
+        }
+        let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
+        columns.iter().cloned().chain([sequences]).collect()
+    }
 }
 
 /// Reads rows of a leaf: those from the first to the last that match; none if none does.

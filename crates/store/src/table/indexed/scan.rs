@@ -14,12 +14,12 @@ use bedload_columns::{ColumnSet, Place, Stretches};
 use bedload_trees::be_tree::LeafTarget;
 
 use super::body::{Body, kind_of, open};
-use super::run_rows::{Piece, RunRows, Wanted};
+use super::run_rows::{HeadRows, Piece, RunRows, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
 use crate::rows::{
     Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, Stretch as DeletedStretch,
-    TableEntry, project,
+    TableEntry,
 };
 
 /// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
@@ -58,11 +58,23 @@ enum ScanState {
     Over,
 }
 
+/// Rows of a source that were not read yet. They are read once their place comes next: a scan that
+/// ends before opens no page of theirs and unpacks none.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sources are runs of the tree, and all are few"
+)]
+enum Unread {
+    Tree(RunRows),
+    Head(HeadRows),
+    None,
+}
+
 /// Where rows come from, and the next ones of them.
 #[derive(Debug)]
 struct Source {
-    /// None for a run of a head, whose rows are all at hand.
-    run: Option<RunRows>,
+    unread: Unread,
     piece: Piece,
     /// The batch that last had rows of the piece, and its number among the sets of columns there.
     listed: (u64, usize),
@@ -107,7 +119,7 @@ impl IndexedScan {
     /// Adds what a run of a head has between two places.
     fn add_head_run(
         &mut self,
-        run: &SortedRows,
+        run: &Arc<SortedRows>,
         visible: u64,
         bounds: (Bound<RowPlace>, Bound<RowPlace>),
     ) -> Result<()> {
@@ -115,7 +127,12 @@ impl IndexedScan {
         if rows.is_empty() {
             return Ok(());
         }
-        let (columns, places, rows) = if run.sequences().end <= visible {
+        let is_visible = run.sequences().end <= visible;
+        if is_visible && self.wanted.filter.is_empty() && run.are_packed() {
+            self.add(Unread::Head(HeadRows::new(run.clone(), rows)), Piece::none());
+            return Ok(());
+        }
+        let (columns, places, rows) = if is_visible {
             (run.columns().clone(), run.places().clone(), rows)
         } else {
             let kept = run.before(visible, rows);
@@ -124,11 +141,7 @@ impl IndexedScan {
             (columns, places, rows)
         };
         let matching = self.wanted.filter.select(|column| Ok(columns[column].clone()))?;
-        let mut columns = project(&columns, &self.wanted.columns);
-        if self.wanted.with_sequence {
-            let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
-            columns = columns.iter().cloned().chain([sequences]).collect();
-        }
+        let columns = self.wanted.of_table(&columns, &places);
         let piece = Piece {
             columns,
             places,
@@ -137,13 +150,28 @@ impl IndexedScan {
             row_bytes: run.row_bytes_max(),
             is_alone: false,
         };
+        self.add(Unread::None, piece);
+        Ok(())
+    }
+
+    /// Adds a source. Its rows come where the piece or what was not read begins.
+    fn add(&mut self, unread: Unread, piece: Piece) {
+        let number = self.sources.len();
+        let reverse = self.wanted.reverse;
+        let begins = match &unread {
+            Unread::Tree(rows) => Some(row_place(rows.edge(reverse))),
+            Unread::Head(rows) => rows.edge(reverse),
+            Unread::None => None,
+        };
+        match begins {
+            Some(begins) => self.frontier.push(begins, number),
+            None => self.unread.push(number),
+        }
         self.sources.push(Source {
-            run: None,
+            unread,
             piece,
             listed: (0, 0),
         });
-        self.unread.push(self.sources.len() - 1);
-        Ok(())
     }
 
     /// The next rows, up to so many; `None` behind the last.
@@ -244,15 +272,7 @@ impl IndexedScan {
         for run in &interval.runs {
             if meets(Place::of_edge(run.first), Place::of_edge(run.last), bounds) {
                 let rows = RunRows::new(&self.pages, run, bounds);
-                // It is read once that place comes next: a scan that ends before opens no page of
-                // it.
-                self.frontier
-                    .push(row_place(rows.edge(self.wanted.reverse)), self.sources.len());
-                self.sources.push(Source {
-                    run: Some(rows),
-                    piece: Piece::none(),
-                    listed: (0, 0),
-                });
+                self.add(Unread::Tree(rows), Piece::none());
             }
         }
         self.fence = if self.wanted.reverse {
@@ -298,13 +318,16 @@ impl IndexedScan {
                 let is_alone = is_whole && self.sources.len() == 1;
                 let source = &mut self.sources[number];
                 if source.piece.rows.is_empty() {
-                    let run = source.run.as_mut();
                     let most = wanted.max(PIECE_ROWS_MIN);
-                    let piece = run.map(|run| run.next(&self.wanted, most, is_alone));
-                    match piece.transpose()?.flatten() {
+                    let piece = match &mut source.unread {
+                        Unread::Tree(rows) => rows.next(&self.wanted, most, is_alone)?,
+                        Unread::Head(rows) => rows.next(&self.wanted, most),
+                        Unread::None => None,
+                    };
+                    match piece {
                         Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
                         // Its pages are not needed any more.
-                        None => (source.run, source.piece) = (None, Piece::none()),
+                        None => (source.unread, source.piece) = (Unread::None, Piece::none()),
                     }
                 }
                 if let Some(next) = self.next_of(number) {
