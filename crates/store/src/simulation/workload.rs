@@ -4,6 +4,7 @@
 //! what its model says after some operation: none acknowledged may be missing, none not yet begun
 //! may be there.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +23,14 @@ use crate::scan::Scan;
 use crate::store::{Mark, Snapshot, Store, Table};
 use crate::table::{Grid, Layout};
 
-pub(super) const WRITERS: usize = 5;
+pub(super) const WRITERS: usize = 6;
 /// The writer whose table is sparse.
 const SPARSE: usize = WRITERS - 1;
 /// The writer whose rows are in order.
 const IN_ORDER: usize = WRITERS - 2;
-/// Its interval.
+/// The writer whose table has a key: one row of each time and text.
+const KEYED: usize = WRITERS - 3;
+/// The interval of the sparse table.
 const INTERVAL: i64 = 1000;
 pub(super) const STORE: &str = "/store";
 
@@ -71,11 +74,11 @@ fn layout(writer: usize) -> Layout {
 
 pub(super) fn create_tables(store: &Store) -> Result<()> {
     for writer in 0..WRITERS {
-        store.create_table_as(
-            &table_name(writer),
-            TableSchema::new(columns(), "at")?,
-            layout(writer),
-        )?;
+        let mut schema = TableSchema::new(columns(), "at")?;
+        if writer == KEYED {
+            schema = schema.with_key(&["text"])?;
+        }
+        store.create_table_as(&table_name(writer), schema, layout(writer))?;
     }
     Ok(())
 }
@@ -121,11 +124,17 @@ fn time_in_order_of(id: i64) -> i64 {
     id / 2
 }
 
+/// Four rows share a time, each with a text of its own, and come again after a while.
+fn time_of_key_of(id: i64) -> i64 {
+    id % 240 / 4
+}
+
 /// The function of a writer that tells the times of its rows.
 fn times_of(writer: usize) -> fn(i64) -> i64 {
     match writer {
         SPARSE => sparse_time_of,
         IN_ORDER => time_in_order_of,
+        KEYED => time_of_key_of,
         _ => time_of,
     }
 }
@@ -144,6 +153,7 @@ impl Writer {
     pub(super) fn new(number: usize, operations: usize, seed: u64) -> Self {
         let mut rng = Rng::stream(seed, number as u64);
         let is_sparse = number == SPARSE;
+        let is_keyed = number == KEYED;
         let time_of = times_of(number);
         let unit = if is_sparse { INTERVAL } else { 1 };
         let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).unwrap_or_default();
@@ -160,9 +170,9 @@ impl Writer {
                         to: (from + below(200)) * unit,
                     }
                 }
-                1 if number > 2 && !is_sparse => Op::Retract,
+                1 if number > 2 && !is_sparse && !is_keyed => Op::Retract,
                 // More than there is memory for: in one checkpoint.
-                2 if below(5) == 0 => Op::Append { rows: 900 },
+                2 if below(5) == 0 && !is_keyed => Op::Append { rows: 900 },
                 2 => Op::Append {
                     rows: 100 + below(300),
                 },
@@ -181,6 +191,11 @@ impl Writer {
                         rows.reverse();
                         rows.dedup_by_key(|(time, _)| *time);
                         rows.reverse();
+                    }
+                    if is_keyed {
+                        let mut newest = BTreeMap::new();
+                        newest.extend(rows.iter().map(|&(time, id)| ((time, text_of(id)), id)));
+                        rows.retain(|&(time, id)| newest[&(time, text_of(id))] == id);
                     }
                     id += count;
                 }
