@@ -263,12 +263,14 @@ impl Record {
                 let count = padding.and_then(|_| fields.u32()).ok_or(short)?;
                 let lengths = (0..count).map(|_| fields.u32().ok_or(short));
                 let lengths: Vec<u32> = lengths.collect::<Result<_, _>>()?;
-                let part = |length: u32| match Self::decode(fields.bytes(length as usize).ok_or(short)?)? {
-                    part @ (Self::Append { .. }
-                    | Self::Delete { .. }
-                    | Self::Replace { .. }
-                    | Self::Held { .. }) => Ok(part),
-                    _ => Err("a part of it is none of a commit"),
+                let part = |length: u32| {
+                    let body = fields.bytes(length as usize).ok_or(short)?;
+                    // Looked at before it is read: a record of groups within groups would be
+                    // descended into as deep as it says.
+                    match body.first() {
+                        Some(&(APPEND | PACKED | DELETE | REPLACE | HELD)) => Self::decode(body),
+                        _ => Err("a part of it is none of a commit"),
+                    }
                 };
                 Self::Group(lengths.into_iter().map(part).collect::<Result<_, _>>()?)
             }
@@ -316,6 +318,18 @@ pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[&[u8]]
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_within_groups_are_refused_however_deep_they_are() {
+        let mut parts = vec![Record::no_op_body()];
+        let mut len = parts[0].len();
+        for _ in 0..200_000 {
+            parts.push(Record::group_head(&[len]));
+            len += parts[parts.len() - 1].len();
+        }
+        let body: Vec<u8> = parts.into_iter().rev().flatten().collect();
+        assert!(Record::decode(&body).is_err());
+    }
 
     #[test]
     fn replaced_rows_are_in_order_and_come_before_their_record() {
