@@ -191,8 +191,8 @@ impl NewKeys {
         Ok(new)
     }
 
-    /// Adds the places of rows, which are in the order of time, and whether the batch has the key of
-    /// each.
+    /// Adds the places of rows, which are in the order of time, and whether the batch has the key
+    /// of each.
     fn find_in(&self, old: &RecordBatch, found: &mut Vec<(Place, bool)>) -> Result<()> {
         let times = times(old.column(0)).ok_or_else(no_times)?;
         let last = old.num_columns() - 1;

@@ -169,7 +169,9 @@ fn a_correction_writes_no_row_but_its_own() {
         let number = if is_flushed { 400 } else { 600 };
         let corrected = sensor(number, 2 * number);
         let mark = table.mark();
-        let told = table.append(&batch(std::slice::from_ref(&corrected))).expect("appends");
+        let told = table
+            .append(&batch(std::slice::from_ref(&corrected)))
+            .expect("appends");
         assert_eq!((told.rows, told.replaced), (1, 1));
         assert_eq!(rows(table.since(mark)), std::slice::from_ref(&corrected));
         let place = all.iter().position(|row| key(row) == key(&corrected));
