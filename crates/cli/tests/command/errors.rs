@@ -126,6 +126,9 @@ fn another_separator() {
     place.write("b.csv", "t\tv\n1\t2\n");
     let message = place.run("ingest s t b.csv --time t").fails(1);
     assert!(message.contains("--delimiter '\\t'"), "{message}");
+    place.write("q.csv", "\"t,v\"\n1\n2\n");
+    let message = place.run("ingest s t q.csv --time t").fails(1);
+    assert_eq!(message, "q.csv: no column is named t; there are t,v");
     assert!(!place.path("s").exists());
     place.write("c.csv", "a;b\n1\n2\n");
     let ingested = place.run("ingest s t c.csv --time a;b --time-unit s").succeeds();

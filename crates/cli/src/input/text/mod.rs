@@ -91,6 +91,7 @@ fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()
     let separators = [(';', ";"), ('\t', "\\t"), ('|', "|"), (',', ",")];
     let found = separators
         .iter()
+        .filter(|(separator, _)| *separator != char::from(wanted.delimiter))
         .find(|(separator, _)| column.contains(*separator));
     let of_table = wanted.table.iter().flat_map(|table| table.fields());
     let asked_for = wanted.time.iter().chain(wanted.columns.iter().flatten());
