@@ -22,6 +22,8 @@
 mod base_tree;
 mod entry;
 mod filter;
+#[cfg(feature = "paged")]
+mod first_failure;
 mod latched;
 mod options;
 #[cfg(feature = "paged")]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::OnceLock;
 
 use super::BaseTree;
 use super::entry::Buffered;
+use super::first_failure::FirstFailure;
+use super::paged_tree::value_of;
 use super::sa_tree::merge_newer;
 use crate::map::exclusive_map::ExclusiveMap;
 use bedload_pages::{Error, PageStore, Result};
@@ -52,7 +53,7 @@ pub struct PagedBeTree<S: PageStore> {
     batch_entries: usize,
     /// At least as great as every key; none only if there never was one.
     max: Option<u64>,
-    failure: OnceLock<Error>,
+    failure: FirstFailure,
 }
 
 impl<S: PageStore + Clone> PagedBeTree<S> {
@@ -67,7 +68,7 @@ impl<S: PageStore + Clone> PagedBeTree<S> {
             waiting: BTreeMap::new(),
             batch_entries: batch_entries.max(1),
             max: None,
-            failure: OnceLock::new(),
+            failure: FirstFailure::default(),
         })
     }
 }
@@ -89,16 +90,7 @@ impl<S: PageStore> PagedBeTree<S> {
     pub fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let published = self.publish(waiting.into_iter());
-        self.noted(published);
-    }
-
-    /// Keeps the first error.
-    fn noted<R: Default>(&self, result: Result<R>) -> R {
-        result.unwrap_or_else(|error| {
-            // The first of several errors tells most.
-            let _ = self.failure.set(error);
-            R::default()
-        })
+        self.failure.noted(published);
     }
 
     /// Adds changes of ascending keys to the tree, and does what is due there.
@@ -164,10 +156,6 @@ impl<S: PageStore> PagedBeTree<S> {
     }
 }
 
-fn value_of(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes))
-}
-
 impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
     fn insert(&mut self, key: u64, value: u64) {
         self.max = self.max.max(Some(key));
@@ -183,7 +171,7 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
             entry.fixed_into(&mut value);
             value_of(&value)
         });
-        self.noted(found)
+        self.failure.noted(found)
     }
 
     fn remove(&mut self, key: u64) -> Option<u64> {
@@ -194,7 +182,7 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         let read = self.read_tree((lower, upper), true);
-        let (below, has_more) = self.noted(read);
+        let (below, has_more) = self.failure.noted(read);
         let end = below.last().filter(|entry| has_more && entry.0 < upper);
         let end = end.map_or(upper, |entry| entry.0);
         merge_newer(self.waiting_between(lower, end), below, entries);
@@ -203,7 +191,7 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         let read = self.read_tree((lower, upper), false);
-        let (mut below, has_more) = self.noted(read);
+        let (mut below, has_more) = self.failure.noted(read);
         below.reverse();
         let end = below.first().filter(|entry| has_more && entry.0 > lower);
         let end = end.map_or(lower, |entry| entry.0);
@@ -212,15 +200,7 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
     }
 
     fn check_structure(&self) -> std::result::Result<(), String> {
-        if let Some(failure) = self.failure() {
-            return Err(failure.to_string());
-        }
-        let report = self.tree.verify().map_err(|error| error.to_string())?;
-        if report.is_sound() {
-            Ok(())
-        } else {
-            Err(format!("{report:?}"))
-        }
+        self.failure.check(self.tree.verify(), |report| report.is_sound())
     }
 }
 
@@ -240,7 +220,7 @@ impl<S: PageStore + Send + Sync> BaseTree for PagedBeTree<S> {
             }
         } else {
             let published = self.publish(entries.iter().map(|&(key, value)| (key, Some(value))));
-            self.noted(published);
+            self.failure.noted(published);
         }
     }
 }

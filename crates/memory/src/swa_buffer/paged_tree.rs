@@ -1,9 +1,9 @@
 //! The B+-tree of pages, as a tree below a buffer.
 
 use std::ops::Bound;
-use std::sync::OnceLock;
 
 use super::BaseTree;
+use super::first_failure::FirstFailure;
 use crate::map::exclusive_map::ExclusiveMap;
 use bedload_pages::{Error, PageStore, Result};
 use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
@@ -38,7 +38,7 @@ pub struct PagedTree<S> {
     tree: BPlusTree<U64Order, FixedRow<8>, S>,
     /// At least as great as every key; none only if there never was one.
     max: Option<u64>,
-    failure: OnceLock<Error>,
+    failure: FirstFailure,
 }
 
 impl<S: PageStore> PagedTree<S> {
@@ -51,7 +51,7 @@ impl<S: PageStore> PagedTree<S> {
         Ok(Self {
             tree: BPlusTree::create(store, U64Order, FixedRow, options.ties(false))?,
             max: None,
-            failure: OnceLock::new(),
+            failure: FirstFailure::default(),
         })
     }
 
@@ -65,15 +65,6 @@ impl<S: PageStore> PagedTree<S> {
     #[must_use]
     pub fn tree(&self) -> &BPlusTree<U64Order, FixedRow<8>, S> {
         &self.tree
-    }
-
-    /// Keeps the first error.
-    fn noted<R: Default>(&self, result: Result<R>) -> R {
-        result.unwrap_or_else(|error| {
-            // The first of several errors tells most.
-            let _ = self.failure.set(error);
-            R::default()
-        })
     }
 
     /// Appends the first, or the last, entries between the bounds that share a leaf; returns the
@@ -112,7 +103,8 @@ impl<S: PageStore> PagedTree<S> {
     }
 }
 
-fn value_of(bytes: &[u8]) -> u64 {
+/// The value in a row of eight bytes.
+pub(super) fn value_of(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes))
 }
 
@@ -130,14 +122,14 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedTree<S> {
             },
         });
         self.max = self.max.max(Some(key));
-        self.noted(inserted);
+        self.failure.noted(inserted);
     }
 
     fn get(&self, key: u64) -> Option<u64> {
         let found = self
             .tree
             .get_with(&U64Order::key(key), 0, |entry| value_of(entry.fixed(0)));
-        self.noted(found)
+        self.failure.noted(found)
     }
 
     fn remove(&mut self, key: u64) -> Option<u64> {
@@ -147,29 +139,25 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedTree<S> {
         let removed = self
             .tree
             .remove_with(&U64Order::key(key), 0, |entry| value_of(entry.fixed(0)));
-        self.noted(removed)
+        self.failure.noted(removed)
     }
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        let last = self.noted(self.read_leaf((lower, upper), true, entries))?;
+        let last = self
+            .failure
+            .noted(self.read_leaf((lower, upper), true, entries))?;
         (last < upper).then(|| last + 1)
     }
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        let first = self.noted(self.read_leaf((lower, upper), false, entries))?;
+        let first = self
+            .failure
+            .noted(self.read_leaf((lower, upper), false, entries))?;
         (first > lower).then(|| first - 1)
     }
 
     fn check_structure(&self) -> std::result::Result<(), String> {
-        if let Some(failure) = self.failure() {
-            return Err(failure.to_string());
-        }
-        let report = self.tree.verify().map_err(|error| error.to_string())?;
-        if report.is_sound() {
-            Ok(())
-        } else {
-            Err(format!("{report:?}"))
-        }
+        self.failure.check(self.tree.verify(), |report| report.is_sound())
     }
 }
 
@@ -190,7 +178,7 @@ impl<S: PageStore + Send + Sync> BaseTree for PagedTree<S> {
             value: [0; 8],
         };
         let appended = self.tree.insert_sorted(&mut ascending);
-        self.noted(appended);
+        self.failure.noted(appended);
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bedload_memory::SharedMap;
 use bedload_memory::contract::Subject;
 use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
-use bedload_memory::swa_buffer::{BufferOptions, Filters, PagedBeTree, PagedTree, SaTree};
+use bedload_memory::swa_buffer::{BaseTree, BufferOptions, Filters, PagedBeTree, PagedTree, SaTree};
 use bedload_memory::{ExclusiveMap, Locked};
-use bedload_pages::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
+use bedload_pages::{Error, Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_sortedness::Sortedness;
 use bedload_testkit::Rng;
 use bedload_testkit::contract::{
@@ -170,40 +170,28 @@ fn sa_be_trees_on_pages() {
     });
 }
 
-#[test]
-fn the_first_error_of_a_store_is_kept() {
-    let pages = FaultyPages::new(HeapPages::new(512), [Fault::CrashBeforeCommit(40)]);
-    let mut tree = SaTree::new(
-        paged(pages, BPlusTreeOptions::new().max_entries(4)),
-        BufferOptions::new(10),
-    );
+/// Fills a tree until its store fails: the error stays.
+fn first_error_is_kept<B: BaseTree>(base: B, failure: impl Fn(&B) -> Option<&Error>) {
+    let mut tree = SaTree::new(base, BufferOptions::new(10));
     let mut inserted = 0;
-    while tree.base().failure().is_none() {
+    while failure(tree.base()).is_none() {
         tree.insert(inserted, inserted);
         let found = tree.get(inserted / 2);
-        assert!(found == Some(inserted / 2) || tree.base().failure().is_some());
+        assert!(found == Some(inserted / 2) || failure(tree.base()).is_some());
         inserted += 1;
     }
     assert!(inserted > 40, "{inserted}");
     tree.insert(inserted, inserted);
-    assert!(tree.base().failure().is_some());
+    assert!(failure(tree.base()).is_some());
     assert!(tree.check_structure().is_err());
 }
 
 #[test]
-fn the_first_error_of_a_be_trees_store_is_kept() {
-    let pages = FaultyPages::new(HeapPages::new(1536), [Fault::CrashBeforeCommit(40)]);
-    let mut tree = SaTree::new(paged_be(Arc::new(pages), 4), BufferOptions::new(10));
-    let mut inserted = 0;
-    while tree.base().failure().is_none() {
-        tree.insert(inserted, inserted);
-        let found = tree.get(inserted / 2);
-        assert!(found == Some(inserted / 2) || tree.base().failure().is_some());
-        inserted += 1;
-    }
-    assert!(inserted > 40, "{inserted}");
-    tree.insert(inserted, inserted);
-    assert!(tree.check_structure().is_err());
+fn the_first_error_of_a_store_is_kept() {
+    let failing = |len| FaultyPages::new(HeapPages::new(len), [Fault::CrashBeforeCommit(40)]);
+    let options = BPlusTreeOptions::new().max_entries(4);
+    first_error_is_kept(paged(failing(512), options), PagedTree::failure);
+    first_error_is_kept(paged_be(Arc::new(failing(1536)), 4), PagedBeTree::failure);
 }
 
 #[test]
