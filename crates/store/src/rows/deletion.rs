@@ -1,4 +1,4 @@
-//! Deletions: rows declared gone, by time and by order of arrival.
+//! Deletions: rows declared gone by time, by order of arrival, or one by one.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -38,8 +38,8 @@ pub(crate) struct Deletions {
     /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to
     /// the second. No two overlap.
     sequences: BTreeMap<u64, u64>,
-    /// Single rows that are gone, in sets that ascend, each more than twice as long as the next.
-    /// They are shared, as readers keep earlier states.
+    /// Single rows that are gone, in sets that ascend, each more than twice as long as the next of
+    /// the same head. They are shared, as readers keep earlier states.
     rows: Vec<Arc<[Place]>>,
     /// Those that are limited both ways, which nothing writes today.
     others: Vec<Deletion>,
@@ -85,7 +85,8 @@ impl Deletions {
             for (&from, &to) in &set.sequences {
                 merged.put_sequences(from, to);
             }
-            set.rows.iter().for_each(|rows| merged.put_rows(rows));
+            // As they are: a reader makes this for each scan while a flush is under way.
+            merged.rows.extend(set.rows.iter().cloned());
             merged.others.extend(set.others.iter().cloned());
         }
         merged

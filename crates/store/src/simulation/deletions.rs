@@ -6,15 +6,15 @@ use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArra
 
 use super::workload::{columns, open, options};
 use crate::disk::sim::SimDisk;
-use crate::rows::{TableSchema, searches};
-use crate::store::Table;
+use crate::rows::{DELETION_WEIGHT, TableSchema, searches};
+use crate::store::{Store, Table};
 use crate::table::{Grid, Layout};
 
 const ROWS: i64 = 5000;
 /// Deletions of ten rows each, as many rows apart.
 const DELETIONS: i64 = 100;
 
-fn append(table: &Table, times: std::ops::Range<i64>) {
+fn append(table: &Table, times: impl Iterator<Item = i64> + Clone) {
     let batch = RecordBatch::try_new(
         columns(),
         vec![
@@ -77,6 +77,38 @@ fn rows_are_compared_with_stretches_and_not_with_deletions() {
     }
 }
 
+/// The first of some changes before which there was a flush. The log gets shorter by a flush alone.
+fn first_flush(store: &Store, change: impl Fn(i64)) -> i64 {
+    let log_bytes = || store.info().expect("a sound disk").wal_bytes;
+    let flushed = |number: i64| {
+        let before = log_bytes();
+        change(number);
+        log_bytes() < before
+    };
+    (0..1000).find(|&number| flushed(number)).expect("a flush")
+}
+
+#[test]
+fn replaced_rows_are_flushed_by_their_number() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().head_bytes(8 << 20)).expect("creates");
+    let schema = TableSchema::new(columns(), "at").and_then(|schema| schema.with_key(&["text"]));
+    let table = store.create_table("t", schema.expect("storable")).expect("fresh");
+    append(&table, 0..ROWS);
+    // Every second row, so that each is replaced by its place.
+    let first = first_flush(&store, |number| {
+        append(&table, (0..100).map(|row| 200 * (number % 25) + 2 * row));
+    });
+    // As many rows weigh as much as the deletions below.
+    let deletions = 100 * first / i64::try_from(DELETION_WEIGHT).expect("small");
+    assert!(
+        (100..200).contains(&deletions),
+        "after {first} commits of 100 rows"
+    );
+    let rows = table.range(..).expect("there").count().expect("reads");
+    assert_eq!(rows, ROWS.unsigned_abs());
+}
+
 #[test]
 fn deletions_are_flushed_by_their_number() {
     let disk = SimDisk::new(1);
@@ -85,14 +117,9 @@ fn deletions_are_flushed_by_their_number() {
     let table = store.create_table("t", schema).expect("fresh");
     append(&table, 0..ROWS);
     let before = store.snapshot();
-    let log_bytes = || store.info().expect("a sound disk").wal_bytes;
-    let flushed = |number: i64| {
-        let before = log_bytes();
+    let first = first_flush(&store, |number| {
         table.delete_range(number..=number).expect("a sound disk");
-        log_bytes() < before
-    };
-    // The log gets shorter by a flush alone, which nothing but the number of deletions begins here.
-    let first = (0..1000).find(|&number| flushed(number)).expect("a flush");
+    });
     assert!((100..200).contains(&first), "after {first} deletions");
     assert_eq!(
         before.range("t", ..).expect("there").count().expect("reads"),
