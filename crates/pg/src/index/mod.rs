@@ -537,7 +537,8 @@ impl PageVisitor for Named {
     }
 }
 
-/// What the descriptor of a relation remembers of its index.
+/// Returns the facts about an index that the server keeps with its open relation, if `Index::open`
+/// has put them there.
 ///
 /// # Safety
 ///

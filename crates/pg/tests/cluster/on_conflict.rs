@@ -1,16 +1,18 @@
-//! What version 18 of the server allows with a unique index that is no B-tree: to be an arbiter of
-//! `INSERT … ON CONFLICT`, whose rows are those that come with a B-tree, whatever other sessions
-//! do; foreign keys that point to it; partitioned indexes.
+//! Unique indexes under version 18 of the server, which lets other indexes than B-trees decide
+//! `INSERT … ON CONFLICT`, have foreign keys point to them, and be partitioned. Statements leave
+//! the same rows as with a B-tree.
+//!
+//! Earlier versions refuse all of this, as `unique.rs` tests; there these tests have nothing to do.
 
 use std::sync::Barrier;
 use std::thread;
 
 use crate::cluster::{Cluster, connect};
 use crate::installation::major_version;
-use crate::rows::{Rng, check, execute, execute_each, number, until_one_waits};
-use crate::unique::{alike, finish, is_under_way, is_waiting, start};
+use crate::rows::{Rng, check, execute, number, until_one_waits};
+use crate::unique::{alike, finish, is_under_way, is_waiting, make_with_dead_row, start};
 
-/// Whether the server takes an index of another access method than B-tree as an arbiter.
+/// Whether the server lets other indexes than B-trees decide conflicts.
 fn is_allowed() -> bool {
     major_version() >= 18
 }
@@ -91,11 +93,11 @@ fn statements_do_what_they_do_with_a_btree() {
 /// Each session adds to the counts of the same keys at about the same time.
 #[test]
 fn racing_sessions_lose_no_upsert() {
-    const SESSIONS: u64 = 6;
-    const ROUNDS: u64 = 1500;
     if !is_allowed() {
         return;
     }
+    const SESSIONS: u64 = 6;
+    const ROUNDS: u64 = 1500;
     let cluster = Cluster::start();
     let mut client = cluster.client();
     execute(
@@ -191,20 +193,9 @@ fn the_row_of_another_key_is_no_conflict() {
     }
     let cluster = Cluster::start();
     let (mut client, socket) = (cluster.client(), cluster.socket());
-    for batch in [1, 2000] {
-        execute_each(
-            &mut client,
-            &[
-                "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8, id int8)",
-                // In the head, or in a run.
-                &format!(
-                    "INSERT INTO t VALUES (1, 1); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
-                     INSERT INTO t SELECT i, 1 FROM generate_series(10, 9 + {batch}) i"
-                ),
-                "DELETE FROM t WHERE k = 1",
-                "SELECT pg_advisory_lock(7)",
-            ],
-        );
+    for others in [1, 2000] {
+        make_with_dead_row(&mut client, others);
+        execute(&mut client, "SELECT pg_advisory_lock(7)");
         let upserting = start(
             &socket,
             "SET bedload.pause_before_row = 7;

@@ -171,6 +171,22 @@ pub(crate) fn is_waiting(receiver: &Receiver<Result<(), Failure>>) -> bool {
     receiver.recv_timeout(Duration::from_millis(150)) == Err(RecvTimeoutError::Timeout)
 }
 
+/// A table with a unique index that has the entry of a dead row, at the first address, in its head
+/// or, if so many other rows come with one commit, in a run.
+pub(crate) fn make_with_dead_row(client: &mut Client, others: i64) {
+    execute_each(
+        client,
+        &[
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8, id int8)",
+            &format!(
+                "INSERT INTO t VALUES (1, 1); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
+                 INSERT INTO t SELECT i, 1 FROM generate_series(10, 9 + {others}) i"
+            ),
+            "DELETE FROM t WHERE k = 1",
+        ],
+    );
+}
+
 pub(crate) fn finish(receiver: &Receiver<Result<(), Failure>>) -> Result<(), Failure> {
     receiver.recv_timeout(Duration::from_secs(60)).expect("it ends")
 }

@@ -1,8 +1,8 @@
 //! Checks of unique keys that are held up, and what others do meanwhile.
 
 use crate::cluster::Cluster;
-use crate::rows::{check, execute, execute_each, number, until_one_waits};
-use crate::unique::{finish, is_under_way, is_waiting, start};
+use crate::rows::{check, execute, number, until_one_waits};
+use crate::unique::{finish, is_under_way, is_waiting, make_with_dead_row, start};
 
 /// A session waits between its check of a key and the insertion, while another inserts the key.
 #[test]
@@ -36,20 +36,9 @@ fn no_other_session_comes_between_check_and_insertion() {
 fn a_row_in_the_place_of_a_dead_one_is_no_duplicate() {
     let cluster = Cluster::start();
     let (mut client, socket) = (cluster.client(), cluster.socket());
-    for batch in [1, 2000] {
-        execute_each(
-            &mut client,
-            &[
-                "DROP TABLE IF EXISTS t; CREATE TABLE t (k int8, id int8)",
-                // In the head, or in a run.
-                &format!(
-                    "INSERT INTO t VALUES (1, 1); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
-                     INSERT INTO t SELECT i, 1 FROM generate_series(10, 9 + {batch}) i"
-                ),
-                "DELETE FROM t WHERE k = 1",
-                "SELECT pg_advisory_lock(7)",
-            ],
-        );
+    for others in [1, 2000] {
+        make_with_dead_row(&mut client, others);
+        execute(&mut client, "SELECT pg_advisory_lock(7)");
         let inserting = start(
             &socket,
             "SET bedload.pause_before_judgement = 7; INSERT INTO t VALUES (1, 3)",

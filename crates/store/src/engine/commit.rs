@@ -112,7 +112,8 @@ impl NewRows {
         self.logged.bytes()
     }
 
-    /// What stands before them in the record, if they are numbered from `first`.
+    /// Returns the first bytes of their record, up to the rows, whose sequence numbers begin at
+    /// `first`.
     pub(super) fn record_head(&self, table: TableId, first: u64) -> Vec<u8> {
         Record::head_of(table, first, &self.logged)
     }

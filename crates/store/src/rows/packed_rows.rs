@@ -58,7 +58,7 @@ impl PackedRows {
         let ranks: ArrayRef = Arc::new(UInt64Array::from_iter_values(ranks));
         let row_bytes = bytes.div_ceil(rows.max(1)).max(1);
         let most = (LEAF_BYTES / row_bytes).clamp(1, LEAF_ROWS);
-        // Of even length.
+        // All leaves get about as many rows.
         let leaf_rows = rows.div_ceil(rows.div_ceil(most).max(1)).max(1);
         let options = EncodeOptions::default();
         let leaf_of = |begin: usize| {

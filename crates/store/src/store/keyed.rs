@@ -161,7 +161,7 @@ struct NewKeys {
     times: Vec<i64>,
     /// The columns of the key, but for the time.
     columns: Vec<ArrayRef>,
-    /// Of each key the last row, in the order of time and key.
+    /// The last row of each key, sorted by time and key.
     rows: Vec<usize>,
 }
 

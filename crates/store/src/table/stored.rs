@@ -185,7 +185,11 @@ impl StoredTable {
         held.ok_or("the rows that were held back are not in order")
     }
 
-    /// What is wrong with a record that replaces single rows of the table.
+    /// Fails if single rows of the table cannot be replaced.
+    ///
+    /// # Errors
+    ///
+    /// The reason.
     pub(crate) fn check_replaces(&self) -> Result<(), &'static str> {
         match &self.body {
             Body::Indexed { .. } => Ok(()),

@@ -1,6 +1,7 @@
 //! Tables with a key: one row of each key, the last that was appended.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use bedload::{Error, Grid, Layout, Options, Scan, Store, Table};
 use bedload_testkit::Rng;
@@ -55,6 +56,14 @@ fn number(rng: &mut Rng, bound: u64) -> i32 {
 
 fn options() -> Options {
     Options::new().create(true).page_bytes(4096).head_bytes(128 << 10)
+}
+
+/// A table whose rows are flushed when that is asked for.
+fn with_much_memory(dir: &Path) -> (Store, Table) {
+    let options = options().head_bytes(8 << 20);
+    let store = options.open(dir.join("store")).expect("creates");
+    let table = keyed(&store);
+    (store, table)
 }
 
 #[test]
@@ -126,11 +135,7 @@ fn rows_replace_those_of_their_key_in_any_order_of_arrival() {
 #[test]
 fn a_file_that_is_loaded_again_is_replaced_in_few_deletions() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let store = options()
-        .head_bytes(8 << 20)
-        .open(dir.path().join("store"))
-        .expect("creates");
-    let table = keyed(&store);
+    let (_store, table) = with_much_memory(dir.path());
     let all: Vec<TestRow> = (0..20_000)
         .map(|number| row(i64::from(number / 3), number))
         .collect();
@@ -151,11 +156,7 @@ fn a_file_that_is_loaded_again_is_replaced_in_few_deletions() {
 #[test]
 fn a_correction_writes_no_row_but_its_own() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let store = options()
-        .head_bytes(8 << 20)
-        .open(dir.path().join("store"))
-        .expect("creates");
-    let table = keyed(&store);
+    let (store, table) = with_much_memory(dir.path());
     let sensor = |number: i32, value: i32| TestRow {
         name: format!("sensor {number}"),
         ..TestRow::numbered(5, value)
