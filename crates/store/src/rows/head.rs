@@ -118,8 +118,8 @@ impl Head {
         self.changes.write().replaced.push((at, rows));
     }
 
-    /// The deletions and the replaced rows of commits before sequence number `before`, merged; `None`
-    /// if there are none.
+    /// The deletions and the replaced rows of commits before sequence number `before`, merged;
+    /// `None` if there are none.
     pub(crate) fn merged_deletions(&self, before: u64) -> Option<Arc<Deletions>> {
         let changes = self.changes.read();
         let counts = changes.made_before(before);
