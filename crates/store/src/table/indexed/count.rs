@@ -27,7 +27,7 @@ pub(crate) fn count(
         Bound::Unbounded => LeafTarget::First,
         Bound::Included(from) | Bound::Excluded(from) => LeafTarget::At(from.edge()),
     };
-    let mut rows = 0;
+    let mut rows = 0_u64;
     loop {
         let interval = tree.leaf_interval(target)?;
         let low = match (interval.low.map(Place::of_edge), from) {
@@ -42,7 +42,9 @@ pub(crate) fn count(
             _ => to,
         };
         for run in &interval.runs {
-            rows += count_in_run(&tree, table, run, (low, until))?;
+            // A damaged node may say anything.
+            let in_run = count_in_run(&tree, table, run, (low, until))?;
+            rows = rows.saturating_add(in_run);
         }
         match high {
             Some(high) if !ends_here => target = LeafTarget::At(high.edge()),
