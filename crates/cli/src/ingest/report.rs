@@ -66,7 +66,11 @@ impl Report {
             listed: rejects.listed().to_vec(),
             elapsed,
             table_rows: found.map_or(0, |table| table.rows),
-            store_rows: info.tables.iter().map(|table| table.rows).sum(),
+            store_rows: info
+                .tables
+                .iter()
+                .map(|table| table.rows)
+                .fold(0, u64::saturating_add),
             store_bytes: info.used_bytes,
         })
     }

@@ -111,7 +111,7 @@ impl Engine {
                     continue;
                 }
             };
-            report.rows += found.rows;
+            report.rows = report.rows.saturating_add(found.rows);
             report.blocks += found.blocks;
             found
                 .problems
