@@ -70,6 +70,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("table-command", "table-command --entries 10000000 --rounds 3"),
     run("sparse-throughput", "sparse-throughput --rounds 1"),
     run("sparse-latency", "sparse-latency --rounds 1"),
+    run("sparse-growth", "sparse-growth --entries 2000000 --rounds 1"),
     run("sparse-density", "sparse-density --entries 100000 --rounds 1"),
     run(
         "timeseries",
@@ -98,6 +99,12 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     run("factor-analysis", "factor-analysis --rounds 3"),
     run("blink-hash-splits", "blink-hash-splits --rounds 1"),
+    run(
+        "motivation",
+        "motivation --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree,skip-map",
+    ),
+    run("blink-hash-tuning", "blink-hash-tuning --rounds 2"),
+    run("blink-hash-conversion", "blink-hash-conversion --rounds 3"),
     run("segment", "segment --rounds 2"),
     run(
         "near-sorted-ingest",
@@ -122,6 +129,14 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("runs", "runs --entries 2000000 --rounds 3"),
     run("run-filters", "run-filters --entries 2000000 --rounds 2"),
     run("be-tree", "be-tree --entries 2000000 --rounds 2"),
+    run("sware-grid", "sware-grid --entries 500000 --rounds 1"),
+    run("sware-parts", "sware-parts --entries 1000000 --rounds 2"),
+    run("sware-ablation", "sware-ablation --entries 500000 --rounds 2"),
+    run(
+        "sware-buffer-size",
+        "sware-buffer-size --entries 1000000 --rounds 2",
+    ),
+    run("sware-scale", "sware-scale --entries 2000000 --rounds 1"),
     run("sware-disk", "sware-disk --entries 100000 --rounds 1"),
     run("sware-be-tree", "sware-be-tree --entries 1000000 --rounds 2"),
     run("patterns", "patterns --entries 1000000 --rounds 2"),

@@ -10,13 +10,14 @@ use super::summary;
 use crate::subjects::tables::TABLE_BASELINE;
 
 /// The documents with generated tables, below the repository's root.
-pub const DOCUMENTS: [&str; 10] = [
+pub const DOCUMENTS: [&str; 11] = [
     "README.md",
     "docs/benchmarks.md",
     "docs/benchmarks/tables.md",
     "docs/benchmarks/patterns.md",
     "docs/benchmarks/concurrent.md",
     "docs/benchmarks/near-sorted.md",
+    "docs/benchmarks/swa-buffer.md",
     "docs/benchmarks/sparse.md",
     "docs/benchmarks/pages.md",
     "docs/postgres.md",

@@ -49,6 +49,13 @@ pub const INDEXES: &[Entrant<Make>] = &[
     peer("congee", peers::congee),
 ];
 
+/// The tree that has nothing to convert, and Blink-hash as it was loaded and converted beforehand.
+pub const CONVERTING: &[Entrant<Make>] = &[
+    ours(BASELINE, indexes::blink_tree),
+    ours("blink-hash", indexes::blink_hash),
+    ours("blink-hash-converted", indexes::blink_hash_converted),
+];
+
 /// The SB-tree, which reports its conversions and searches.
 pub const SEGMENTED: &[Entrant<Make>] = &[
     ours("sb-tree", indexes::sb_tree),

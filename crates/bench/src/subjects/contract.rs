@@ -121,6 +121,11 @@ pub trait SerialSubject {
     fn top_inserts_percent(&self) -> Option<f64> {
         None
     }
+
+    /// Returns how often an insert has divided a leaf, where known.
+    fn leaf_splits(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Returns the value stored with a key.

@@ -26,7 +26,7 @@ pub(crate) use self::bedload::{every_second, table};
 #[cfg(feature = "coherence")]
 pub use catalogue::LOG_SIZES;
 pub use catalogue::{
-    BASELINE, FACTORS, INDEXES, OF_ADDRESSES, ROW_BASELINE, ROW_STORES, SEGMENTED, TUNINGS,
+    BASELINE, CONVERTING, FACTORS, INDEXES, OF_ADDRESSES, ROW_BASELINE, ROW_STORES, SEGMENTED, TUNINGS,
     indexes_and_buffers, indexes_and_ceiling, indexes_and_hash_table, names,
 };
 pub use contract::{

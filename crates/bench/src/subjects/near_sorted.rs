@@ -79,6 +79,10 @@ impl SerialSubject for PackedTree {
     fn space(&self) -> Option<(usize, f64)> {
         Some((self.bytes(), self.fill()))
     }
+
+    fn leaf_splits(&self) -> Option<u64> {
+        Some(self.leaf_splits())
+    }
 }
 
 impl SerialSubject for SaTree<PackedTree> {
@@ -108,6 +112,10 @@ impl SerialSubject for SaTree<PackedTree> {
         let drained = self.drained();
         let all = drained.top_inserts + drained.appended;
         Some(drained.top_inserts as f64 * 100.0 / all.max(1) as f64)
+    }
+
+    fn leaf_splits(&self) -> Option<u64> {
+        Some(self.base().leaf_splits())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The Blink-hash paper (Cha et al., PVLDB 2023), whose scenarios the SB-tree paper repeats.
 
+mod conversion;
 mod delayed;
 mod factors;
 mod latency;
@@ -11,7 +12,7 @@ pub(super) mod time_series;
 mod ycsb;
 
 use super::scenario::Scenario;
-use crate::subjects::{BASELINE, INDEXES, names};
+use crate::subjects::{BASELINE, CONVERTING, INDEXES, names};
 
 /// The scenarios of this paper.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -56,6 +57,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "50 entries from a hundred keys back while keys arrive, against 50 old ones",
         subjects: || names(INDEXES),
         run: newest_scan::run,
+    },
+    Scenario {
+        name: "blink-hash-conversion",
+        about: "scans that convert hash leaves, the same scans after that, and of one entry",
+        subjects: || names(CONVERTING),
+        run: conversion::run,
     },
     Scenario {
         name: "motivation",

@@ -42,6 +42,8 @@ pub(super) enum TurnWork {
     MixedSampled,
     /// Ingest; then lookups of any key, without draining the buffer.
     IngestThenLookup,
+    /// `IngestThenLookup`, and `MixedSampled` of another map.
+    Both,
 }
 
 /// Creates an entrant: a map for a number of entries, and its work.
@@ -70,6 +72,17 @@ pub(super) fn entrant<S: SerialSubject + 'static>(
             let mut map = make(input.keys.len());
             let figures = turns::ingest_then_lookup(&mut map, input, rng);
             with_top_inserts(figures, &map)
+        }
+        TurnWork::Both => {
+            let mut map = make(input.keys.len());
+            let mut figures = turns::ingest_then_lookup(&mut map, input, rng);
+            let splits = map.leaf_splits();
+            figures.extend(splits.map(|splits| Figure::new("leaf splits", "", splits as f64)));
+            figures = with_top_inserts(figures, &map);
+            let mut map = make(input.keys.len());
+            figures.extend(turns::mixed(&mut map, input, rng));
+            turns::verify_some(&mut map, input);
+            figures
         }
     };
     Entrant {

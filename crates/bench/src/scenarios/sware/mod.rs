@@ -6,6 +6,7 @@ mod disk;
 mod floor;
 mod input;
 mod near_sorted;
+mod parts;
 mod scale;
 mod settings;
 mod turns;
@@ -39,8 +40,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         run: near_sorted::mixed,
     },
     Scenario {
+        name: "sware-parts",
+        about: "inserts and lookups with the published buffer, with the buffer alone, and without",
+        subjects: parts::subjects,
+        run: parts::run,
+    },
+    Scenario {
         name: "sware-grid",
-        about: "the published buffer at 20 degrees of order",
+        about: "inserts and lookups in turn with published buffers at 20 degrees of order",
         subjects: settings::grid_subjects,
         run: settings::grid,
     },

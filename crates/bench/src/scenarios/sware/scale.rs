@@ -89,7 +89,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
             };
             records.extend(by_degree.at(
                 Degree::Nearly(5.0, l),
-                |trial, _| trial.param("growth", growth),
+                |trial, _| trial.param("degree", format!("{entries} keys, {growth}")),
                 &entrants,
                 |entrant, input, rng| (entrant.make)(input, buffer, rng),
             ));

@@ -13,11 +13,16 @@ use crate::runner::Entrant;
 use crate::subjects::names;
 
 const PAPER: &str = "paper";
+const PAPER_OF_5_PERCENT: &str = "5 % buffer";
 
+/// The buffer of 1 % (Fig. 14a to c) and of 5 % (Fig. 14d).
 fn grid_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
         entrant(PAPER, work, |entries| buffered(paper(entries))),
+        entrant(PAPER_OF_5_PERCENT, work, |entries| {
+            buffered(BufferOptions::new(entries / 20))
+        }),
     ]
 }
 
@@ -39,6 +44,9 @@ fn ablation_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
         entrant("sorting at 1 %", work, |entries| {
             buffered(paper(entries).query_sorting_percent(1))
         }),
+        entrant("sorting at 5 %", work, |entries| {
+            buffered(paper(entries).query_sorting_percent(5))
+        }),
         entrant("sorting at 25 %", work, |entries| {
             buffered(paper(entries).query_sorting_percent(25))
         }),
@@ -53,6 +61,12 @@ fn ablation_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
         }),
         entrant("split at 50:50", work, |entries| {
             SaTree::new(tree(50), paper(entries))
+        }),
+        entrant("split at 60:40", work, |entries| {
+            SaTree::new(tree(60), paper(entries))
+        }),
+        entrant("split at 70:30", work, |entries| {
+            SaTree::new(tree(70), paper(entries))
         }),
         entrant("split at 90:10", work, |entries| {
             SaTree::new(tree(90), paper(entries))
@@ -70,7 +84,7 @@ fn buffer_size_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
         entrant("2 % buffer", work, |entries| {
             buffered(BufferOptions::new(entries / 50))
         }),
-        entrant("5 % buffer", work, |entries| {
+        entrant(PAPER_OF_5_PERCENT, work, |entries| {
             buffered(BufferOptions::new(entries / 20))
         }),
     ]
@@ -99,11 +113,11 @@ fn receipt_date_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
 }
 
 pub(super) fn grid_subjects() -> Vec<&'static str> {
-    names(&grid_entrants(TurnWork::IngestThenLookup))
+    names(&grid_entrants(TurnWork::MixedSampled))
 }
 
 pub(super) fn ablation_subjects() -> Vec<&'static str> {
-    names(&ablation_entrants(TurnWork::IngestThenLookup))
+    names(&ablation_entrants(TurnWork::Both))
 }
 
 pub(super) fn buffer_size_subjects() -> Vec<&'static str> {
@@ -149,7 +163,7 @@ pub(super) fn grid(plan: &Plan) -> Vec<Record> {
         "sware-grid",
         plan,
         &degrees,
-        &grid_entrants(TurnWork::IngestThenLookup),
+        &grid_entrants(TurnWork::MixedSampled),
     )
 }
 
@@ -163,7 +177,7 @@ pub(super) fn ablation(plan: &Plan) -> Vec<Record> {
         "sware-ablation",
         plan,
         &degrees,
-        &ablation_entrants(TurnWork::IngestThenLookup),
+        &ablation_entrants(TurnWork::Both),
     )
 }
 

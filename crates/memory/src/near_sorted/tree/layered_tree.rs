@@ -21,6 +21,8 @@ pub(crate) struct LayeredTree<L> {
     pub(crate) greatest: Option<u64>,
     /// Entries in leaves.
     pub(crate) entries: usize,
+    /// How often an insert has divided a leaf.
+    pub(crate) leaf_splits: u64,
     pub(crate) options: TreeOptions,
     pub(crate) spare: SpareLeaves,
     pub(crate) wide: Option<Wide>,
@@ -33,6 +35,7 @@ impl<L: Layer> LayeredTree<L> {
             branches: vec![Box::new(Branch::new())],
             greatest: None,
             entries: 0,
+            leaf_splits: 0,
             options,
             spare: SpareLeaves::new(),
             wide: Wide::detect(),
@@ -94,6 +97,7 @@ impl<L: Layer> LayeredTree<L> {
         if leaf.len() < self.options.leaf_entries {
             return leaf.insert(rank, key, value);
         }
+        self.leaf_splits += 1;
         let mut right = self.spare.leaf();
         if (at, place, rank) == (0, 0, 0) {
             // Descending keys will not return to it.

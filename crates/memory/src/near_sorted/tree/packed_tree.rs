@@ -110,6 +110,14 @@ impl PackedTree {
         self.packed.fill()
     }
 
+    /// Returns how often an insert has divided a leaf; leaves that [`append`](Self::append) packs are
+    /// not divided.
+    #[cfg(feature = "figures")]
+    #[must_use]
+    pub fn leaf_splits(&self) -> u64 {
+        self.packed.leaf_splits
+    }
+
     /// Checks the complete structure. Time O(n).
     ///
     /// # Errors
