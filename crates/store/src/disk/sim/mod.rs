@@ -20,22 +20,25 @@
 //! The disk can record what is done to it. [`Replay::image`] makes of any prefix of that record a
 //! disk as it may be after power loss at that point; which sectors survive follows from a seed.
 
+mod file;
+mod lock;
 mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_testkit::Rng;
 
-use super::{BLOCK_BYTES, Disk, DiskFile, DiskLock, FileId};
+use super::{Disk, DiskFile, DiskLock, FileId};
 use crate::sync::Mutex;
 
+use file::SimFile;
+use lock::{Locked, SimLock};
 #[cfg(test)]
 pub(crate) use trace::Replay;
-use trace::{Event, Inode, SECTOR_BYTES, index, write};
+use trace::{Event, Inode};
 pub(crate) use trace::{Note, Trace};
 
 /// Which call is to fail, and how.
@@ -466,154 +469,5 @@ impl Disk for SimDisk {
 
     fn lock_holder(&self, path: &Path) -> String {
         self.state.lock().locked.get(path).cloned().unwrap_or_default()
-    }
-}
-
-#[derive(Debug)]
-struct SimFile {
-    disk: SimDisk,
-    inode: Inode,
-}
-
-impl DiskFile for SimFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        state.call()?;
-        let bytes = state.files[self.inode].get(index(offset)..).unwrap_or_default();
-        let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read_ahead(&self, _offset: u64, len: u64) {
-        self.disk.state.lock().read_ahead.push(len);
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        let state = &mut *state;
-        let in_part = state.call_for_space(Some(self.inode), offset + bytes.len() as u64)?;
-        let done = if in_part {
-            &bytes[..state.rng.index(bytes.len() + 1)]
-        } else {
-            bytes
-        };
-        write(&mut state.files[self.inode], index(offset), done);
-        state.did(Event::Write(self.inode, offset, done.into()));
-        if in_part { Err(injected()) } else { Ok(()) }
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        if state.call_for_space(Some(self.inode), len)? {
-            return Err(injected());
-        }
-        if (state.files[self.inode].len() as u64) < len {
-            state.files[self.inode].resize(index(len), 0);
-            state.did(Event::SetLen(self.inode, len));
-        }
-        Ok(())
-    }
-
-    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
-        let mut state = self.disk.state.lock();
-        let state = &mut *state;
-        state.call()?;
-        let file = &mut state.files[self.inode];
-        let from = index(offset).min(file.len());
-        let to = index(offset + len).min(file.len());
-        file[from..to].fill(0);
-        let zeros = vec![0; to - from].into();
-        state.did(Event::Write(self.inode, from as u64, zeros));
-        Ok(true)
-    }
-
-    fn disk_bytes(&self) -> io::Result<u64> {
-        let len = self.len()?;
-        let state = self.disk.state.lock();
-        if !state.has_holes {
-            return Ok(len);
-        }
-        let sectors = state.files[self.inode].chunks(SECTOR_BYTES);
-        let written = sectors.filter(|sector| sector.iter().any(|&byte| byte != 0));
-        Ok((written.count() * SECTOR_BYTES) as u64)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        state.call()?;
-        state.files[self.inode].resize(index(len), 0);
-        state.did(Event::SetLen(self.inode, len));
-        Ok(())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        let mut state = self.disk.state.lock();
-        state.call()?;
-        Ok(state.files[self.inode].len() as u64)
-    }
-
-    fn identity(&self) -> io::Result<FileId> {
-        Ok(id_of(self.inode))
-    }
-
-    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
-        let state = self.disk.state.lock();
-        let file = &state.files[self.inode];
-        let left = file.get(index(offset)..).unwrap_or_default();
-        let first = left.iter().position(|&byte| byte != 0);
-        Ok(first.map(|first| offset + first as u64..file.len() as u64))
-    }
-
-    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        assert!(index(offset).is_multiple_of(BLOCK_BYTES) && bytes.len().is_multiple_of(BLOCK_BYTES));
-        self.write_at(offset, bytes)?;
-        let mut state = self.disk.state.lock();
-        state.sync(Event::SyncRange(self.inode, offset, bytes.len()))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        state.sync(Event::Sync(self.inode))
-    }
-}
-
-#[derive(Debug)]
-struct SimLock {
-    disk: SimDisk,
-    what: Locked,
-}
-
-#[derive(Debug)]
-enum Locked {
-    Name(PathBuf),
-    File(Inode),
-    Shared(Inode),
-    /// The file goes with the lock.
-    Named(PathBuf, Inode),
-}
-
-impl DiskLock for SimLock {}
-
-impl Drop for SimLock {
-    fn drop(&mut self) {
-        let mut state = self.disk.state.lock();
-        match &self.what {
-            Locked::Name(path) => drop(state.locked.remove(path)),
-            Locked::File(inode) => drop(state.locked_files.remove(inode)),
-            Locked::Shared(inode) => {
-                let holders = state.shared_files.remove(inode).unwrap_or(1) - 1;
-                if holders > 0 {
-                    state.shared_files.insert(*inode, holders);
-                }
-            }
-            Locked::Named(path, inode) => {
-                state.locked_files.remove(inode);
-                if state.names.get(path) == Some(inode) {
-                    state.names.remove(path);
-                    state.did(Event::Names(vec![(path.clone(), None)]));
-                }
-            }
-        }
     }
 }
