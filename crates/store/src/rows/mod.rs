@@ -23,6 +23,7 @@ mod salvaged_table;
 mod schema;
 mod sorted_rows;
 mod table_entry;
+mod time_order;
 mod variable;
 mod verified;
 

@@ -11,6 +11,7 @@ use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
 use super::columns::Columns;
+use super::time_order::by_time;
 use super::variable::Variable;
 use super::{PackedRows, Place, TableSchema};
 use crate::error::{Error, Result};
@@ -55,17 +56,13 @@ impl SortedBatch {
                 size,
             });
         }
-        let numbers =
-            0..u32::try_from(arrived.len()).map_err(|_| Error::schema("the batch has over 2^32 rows"))?;
-        let mut keyed: Vec<(i64, u32)> = arrived.iter().copied().zip(numbers).collect();
-        keyed.sort_by_key(|&(time, _)| time);
-        let order: Vec<u32> = keyed.iter().map(|&(_, row)| row).collect();
-        let picks = UInt32Array::from(order);
+        u32::try_from(arrived.len()).map_err(|_| Error::schema("the batch has over 2^32 rows"))?;
+        let picks = UInt32Array::from(by_time(&arrived));
         let columns =
             take_arrays(&columns, &picks, None).map_err(|error| Error::schema(error.to_string()))?;
         let (_, order, _) = picks.into_parts();
         Ok(Self {
-            times: keyed.iter().map(|&(time, _)| time).collect(),
+            times: order.iter().map(|&row| arrived[row as usize]).collect(),
             columns: Columns::of(columns),
             // In memory of their own, so that what they are a part of can go.
             arrival: Some((order.to_vec(), arrived.to_vec().into())),
