@@ -41,8 +41,8 @@ fn by_comparing(times: &[i64]) -> Vec<u32> {
     rows.iter().map(|&(_, row)| row).collect()
 }
 
-/// Sorts by the bits from `low` on, of which there are so many, and leaves rows that are equal there
-/// in their order.
+/// Sorts by the bits from `low` on, of which there are so many, and leaves rows that are equal
+/// there in their order.
 #[expect(clippy::cast_possible_truncation, reason = "a digit has few bits")]
 fn sort_by_digits(rows: &mut Vec<u64>, low: u32, bits: u32) {
     let passes = bits.div_ceil(DIGIT_BITS_MAX).max(1);
