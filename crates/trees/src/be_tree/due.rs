@@ -101,6 +101,15 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         (node.level > 0 && runs.len() > 1).then_some(runs)
     }
 
+    /// The merge that is due at the root.
+    pub(super) fn step_to_merge_newest(&self) -> Result<Option<Step>> {
+        let runs = self.runs_to_merge(&self.node(self.root)?, false);
+        Ok(runs.map(|runs| Step::Merge {
+            node: self.root,
+            runs,
+        }))
+    }
+
     /// The step after which the root has as few runs as it can have without pushing down.
     pub(super) fn step_to_tidy(&self) -> Result<Option<Step>> {
         let runs = Self::mergeable(&self.node(self.root)?);

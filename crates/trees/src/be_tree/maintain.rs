@@ -56,6 +56,8 @@ impl AddAssign for MaintenanceWork {
 #[derive(Debug, Clone, Copy)]
 enum Extent {
     Due,
+    /// The merges that are due at the root.
+    Newest,
     /// What is due, and one run at the root.
     Root,
     /// Until nothing is left above the leaves.
@@ -118,13 +120,49 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.go_on(pages, Extent::Root, false)
     }
 
+    /// As [`work_on_one`](Self::work_on_one), but does nothing except the merges that are due at the
+    /// root: of small runs, which leave the root no room for others until they are merged. To be
+    /// called while nothing is [under way](Self::is_under_way).
+    ///
+    /// # Errors
+    ///
+    /// As for [`work`](Self::work).
+    pub fn merge_newest(&mut self, pages: u64) -> Result<Progress> {
+        self.go_on(pages, Extent::Newest, true)
+    }
+
+    /// Whether a merge or a push-down has been begun and is not done, so that dropping the
+    /// maintainer would lose it.
+    pub fn is_under_way(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Whether [`work`](Self::work) would find something to do. Reads the root and the nodes above
+    /// the last entries.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn is_due(&mut self) -> Result<bool> {
+        Ok(self.is_under_way() || self.next_due()?.is_some())
+    }
+
+    /// As [`work`](Self::work), but ends with the merge, push-down or split at hand.
+    ///
+    /// # Errors
+    ///
+    /// As for [`work`](Self::work).
+    pub fn work_on_one(&mut self, pages: u64) -> Result<Progress> {
+        self.go_on(pages, Extent::Due, true)
+    }
+
     /// As [`work`](Self::work), but does one whole merge, push-down or split.
     ///
     /// # Errors
     ///
     /// As for [`work`](Self::work).
     pub fn finish_one(&mut self) -> Result<Progress> {
-        self.go_on(u64::MAX, Extent::Due, true)
+        self.work_on_one(u64::MAX)
     }
 
     /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one
@@ -146,6 +184,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
                     let step = match extent {
                         Extent::All => self.next_to_drain()?,
                         Extent::Due => self.next_due()?,
+                        Extent::Newest => self.tree.step_to_merge_newest()?,
                         Extent::Root => match self.next_due()? {
                             Some(step) => Some(step),
                             None if !self.has_tidied => {

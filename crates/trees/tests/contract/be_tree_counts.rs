@@ -4,7 +4,9 @@ use std::ops::Bound;
 
 use bedload_pages::{FaultyPages, HeapPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Pressure, Progress};
+use bedload_trees::be_tree::{
+    BeTree, BeTreeOptions, LeafTarget, Maintainer, MaintenanceWork, Pressure, Progress,
+};
 use bedload_trees::run::RunEdge;
 use bedload_trees::{NoRow, Position, U64Order};
 
@@ -206,6 +208,48 @@ fn a_tidy_root_has_one_run() {
         (work.merges, work.push_downs, work.entries_written),
         (1, 0, pending)
     );
+    assert!(tree.verify().expect("sound").is_sound());
+}
+
+/// A maintainer that others keep busy makes room at the root between two pieces of its work.
+#[test]
+fn the_newest_runs_are_merged_alone() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
+    let mut keys = uniform(4000);
+    let mut publish = || {
+        let mut batch: Vec<u64> = keys.by_ref().take(20).collect();
+        batch.sort_unstable();
+        publish_keys(&tree, batch.into_iter().map(|key| (key, 0)));
+    };
+    let root = || tree.levels().expect("sound").pop().expect("a root");
+    let mut maintainer = tree.maintainer();
+    let is_due = |maintainer: &mut Maintainer<'_, _, _, _>| maintainer.is_due().expect("sound");
+    assert!(!is_due(&mut maintainer));
+    while !is_due(&mut maintainer) {
+        publish();
+    }
+    let (runs, pending) = (root().runs, root().entries);
+    assert!(runs > 1, "{:?}", root());
+    let mut pieces = 0;
+    while maintainer.merge_newest(1).expect("merged") == Progress::Paused {
+        pieces += u32::from(maintainer.is_under_way());
+        assert!(is_due(&mut maintainer) || root().runs == 1);
+    }
+    assert!(pieces > 0, "it pauses amid a merge");
+    assert_eq!((root().runs, root().entries), (1, pending));
+    let work = maintainer.done();
+    assert_eq!((work.merges, work.entries_written), (1, pending));
+    // It leaves other work.
+    let mut maintainer = tree.maintainer();
+    for _ in 0..60 {
+        publish();
+        while maintainer.merge_newest(8).expect("merged") == Progress::Paused {}
+    }
+    assert!(is_due(&mut maintainer) && maintainer.done().push_downs == 0);
+    // One thing at a time, however many pages are allowed.
+    assert_eq!(maintainer.work_on_one(1 << 20).expect("worked"), Progress::Paused);
+    assert!(!maintainer.is_under_way());
     assert!(tree.verify().expect("sound").is_sound());
 }
 

@@ -268,6 +268,8 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         let worked = match self.rng.below(400) {
             0 => maintainer.drain(pages),
             1..20 => maintainer.tidy(pages),
+            20..120 if !maintainer.is_under_way() => maintainer.merge_newest(pages),
+            120..200 => maintainer.work_on_one(pages),
             _ => maintainer.work(pages),
         };
         if let Err(error) = worked {
