@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features check bench bench-large bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features check bench bench-large bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-commits pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test arrow-test sql-lint sql-test
 
 help: ## Print these targets
@@ -134,6 +134,12 @@ PG_BEYOND_MEMORY ?= 25000000,128,15
 pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds, 64 MiB or more (as root: the server gets a cgroup)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
+
+PG_COMMITS ?= 50000000,256,24
+
+pg-commits: ## Measure how long commits to such tables wait, with PG_COMMITS=rows,MiB,seconds (as root)
+	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
+	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_wait -- --nocapture
 
 FUZZ_RUNS ?= 5000
 

@@ -26,10 +26,12 @@ pub(crate) enum Pause {
     Retirement,
     /// A scan has an entry, whose row the server is to look at.
     Row,
+    /// Pages of a run have been written, and nothing names them yet.
+    Naming,
 }
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
-static PAUSES: [GucSetting<i32>; 5] = [const { GucSetting::<i32>::new(0) }; 5];
+static PAUSES: [GucSetting<i32>; 6] = [const { GucSetting::<i32>::new(0) }; 6];
 
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -41,6 +43,7 @@ pub(crate) fn register() {
         c"bedload.pause_before_visibility",
         c"bedload.pause_before_retirement",
         c"bedload.pause_before_row",
+        c"bedload.pause_before_naming",
     ];
     for (name, pause) in names.into_iter().zip(&PAUSES) {
         GucRegistry::define_int_guc(

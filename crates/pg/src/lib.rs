@@ -11,6 +11,7 @@
 //! | `check` | functions for SQL: the check of an index, and its size |
 //! | `order`, `advise` | functions for SQL: how far rows are from an index's order, and who would gain |
 //! | `opened` | an index that a function for SQL was asked about |
+//! | `worker` | the background worker of an index, which does the merges that commits have made due |
 //! | `sorter` | records sorted by the server, for the check |
 //! | `key` | entries: keys of one column or several, payloads, addresses of rows |
 //! | `compat`, `error` | where versions of the server differ; its errors |
@@ -35,6 +36,7 @@ mod pages;
 mod pending;
 mod reader;
 mod sorter;
+mod worker;
 
 pgrx::pg_module_magic!();
 
@@ -43,6 +45,7 @@ pgrx::pg_module_magic!();
 pub extern "C-unwind" fn _PG_init() {
     am::options::register();
     pending::init();
+    worker::init();
 }
 
 /// Tells the server that it calls `bedload_handler` by its version-1 convention.

@@ -17,10 +17,13 @@ const FORMAT: u32 = 3;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, the page that names the tree, the head page; then the counts of [`Work`].
+/// Magic, format, design, the page that names the tree, the head page; then the counts of [`Work`],
+/// and when a worker was called.
 const META_LEN: usize = 24;
 const WORK_AT: usize = META_LEN;
 const WORK_END: usize = WORK_AT + 16;
+const CALLED_AT: usize = WORK_END;
+const CALLED_END: usize = CALLED_AT + 8;
 
 /// The part of block 0 that a relation's descriptor keeps, until PostgreSQL drops it with the
 /// descriptor.
@@ -74,9 +77,24 @@ pub(super) fn work(pages: &PgPages) -> Work {
     Work::read(&pages.pin_block(0).latch(Mode::Shared).page()[PAYLOAD])
 }
 
+/// Lets `change` look at when a worker was called last, in the server's time, and change it; returns
+/// what it returns. That is a hint, as the counts are.
+pub(super) fn with_call<T>(pages: &PgPages, change: impl FnOnce(&mut i64) -> T) -> T {
+    let mut latch = pages.pin_block(0).latch(Mode::Exclusive);
+    let bytes = &mut latch.page_mut()[PAYLOAD][CALLED_AT..CALLED_END];
+    let found = i64::from_le_bytes(std::array::from_fn(|byte| bytes[byte]));
+    let mut called_at = found;
+    let result = change(&mut called_at);
+    bytes.copy_from_slice(&called_at.to_le_bytes());
+    if called_at != found {
+        latch.mark_dirty_unlogged();
+    }
+    result
+}
+
 /// Writes block 0, which is new.
 pub(super) fn write(pages: &PgPages, meta: &mut Latch, tree: PageId, head: PageId) {
-    let mut bytes = [0; WORK_END];
+    let mut bytes = [0; CALLED_END];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());

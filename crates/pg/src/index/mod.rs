@@ -5,16 +5,14 @@
 
 #![expect(unsafe_code, reason = "an index is an open relation")]
 
+mod maintenance;
 mod meta;
 mod shape;
 
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
-use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, BeTreeProblem, FilterProbes, LeafTarget, Level, MaintenanceWork, PageVisitor,
-    Progress, Report, SealedBatch,
-};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, Level, PageVisitor, Report};
 use bedload_trees::{Position, Row};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
@@ -26,7 +24,6 @@ use crate::head::{Appended, Dead, Head, Sorted};
 use crate::key::{Entry, EntryOrder, EntryRef, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
-pub(crate) use meta::Work;
 pub(crate) use shape::ScanShape;
 
 const SETTINGS: BeTreeOptions = BeTreeOptions::new();
@@ -46,13 +43,6 @@ pub(crate) const ENTRY_LEN_MAX: usize = PAYLOAD_LEN / 4;
 
 /// Entries that are written, or looked at, between two looks for a cancelled statement.
 const INTERRUPT_ENTRIES: usize = 1024;
-/// A commit that finds maintenance due does one step of it, and goes on while it has written fewer
-/// entries than so many times those that it brought: twice what an entry's whole way down costs, so
-/// that what is due is done in time, and a commit of few entries does not wait for what others have
-/// left.
-const WORK_PER_ENTRY: u64 = 16;
-/// Pages that VACUUM merges between two looks at its cost limit.
-const MAINTENANCE_PAGES: u64 = 64;
 
 pub(crate) type Tree<'p> = BeTree<EntryOrder, EntryRow, &'p PgPages>;
 
@@ -357,71 +347,6 @@ impl Index {
         }
         let batch = self.done(batch.seal());
         self.publish(&tree, batch, count, published);
-    }
-
-    fn publish(
-        &self,
-        tree: &Tree<'_>,
-        mut batch: SealedBatch<'_, EntryOrder, EntryRow, &PgPages>,
-        count: u64,
-        published: impl FnOnce(),
-    ) {
-        let mut maintainer = tree.maintainer();
-        while self.done(batch.try_publish()).is_none() {
-            interrupt_point();
-            if self.done(maintainer.finish_one()) != Progress::Paused {
-                // Another session makes room. It holds no latch that we could wait for.
-                wait();
-            }
-        }
-        published();
-        // Whoever brings entries pays for their way down, whole merges at a time: what is left of a
-        // merge that is not done is lost with this call. What is due is told by the nodes, so any
-        // other session can go on.
-        let enough = WORK_PER_ENTRY * count;
-        while self.done(maintainer.finish_one()) == Progress::Paused {
-            interrupt_point();
-            if maintainer.done().entries_written > enough {
-                break;
-            }
-        }
-        self.count_work(count, maintainer.done());
-    }
-
-    fn count_work(&self, published: u64, done: MaintenanceWork) {
-        let merged = done.entries_written;
-        if published > 0 || merged > 0 {
-            meta::count(&self.pages, Work { published, merged });
-        }
-        #[cfg(feature = "harness")]
-        crate::hooks::note(done);
-    }
-
-    /// Counts of what sessions have written, and of errors of filters.
-    pub(crate) fn work(&self) -> (Work, FilterProbes) {
-        (meta::work(&self.pages), self.done(self.tree().probe_filters()))
-    }
-
-    /// Does the maintenance that is due, at VACUUM's pace, and merges the root's runs into one;
-    /// with `all`, until each leaf has one run and nothing is above.
-    pub(crate) fn maintain(&self, all: bool) {
-        if all {
-            self.seal_all();
-        }
-        let tree = self.tree();
-        let mut maintainer = tree.maintainer();
-        loop {
-            let progress = if all {
-                maintainer.drain(MAINTENANCE_PAGES)
-            } else {
-                maintainer.tidy(MAINTENANCE_PAGES)
-            };
-            if self.done(progress) != Progress::Paused {
-                self.count_work(0, maintainer.done());
-                return;
-            }
-            compat::vacuum_delay_point();
-        }
     }
 
     /// Shows all entries to `visit`, ascending.

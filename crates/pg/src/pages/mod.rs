@@ -195,14 +195,29 @@ impl PgPages {
         if self.is_initial() {
             return true;
         }
-        // SAFETY: the relation is open, so its descriptor and its `pg_class` row are valid.
-        let (relation, class) = unsafe { (&*self.relation, &*(*self.relation).rd_rel) };
-        let is_new = relation.rd_createSubid != INVALID_SUBTRANSACTION
-            || compat::subtransaction_of_file(relation) != INVALID_SUBTRANSACTION;
         // SAFETY: set when the server started.
         let wal_level = unsafe { pg_sys::wal_level };
-        class.relpersistence.cast_unsigned() == pg_sys::RELPERSISTENCE_PERMANENT
-            && (!is_new || wal_level.cast_unsigned() >= pg_sys::WalLevel::WAL_LEVEL_REPLICA)
+        self.persistence() == pg_sys::RELPERSISTENCE_PERMANENT
+            && (!self.is_new() || wal_level.cast_unsigned() >= pg_sys::WalLevel::WAL_LEVEL_REPLICA)
+    }
+
+    /// Whether the present transaction has created the relation, or its file.
+    fn is_new(&self) -> bool {
+        // SAFETY: the relation is open, so its descriptor is valid.
+        let relation = unsafe { &*self.relation };
+        relation.rd_createSubid != INVALID_SUBTRANSACTION
+            || compat::subtransaction_of_file(relation) != INVALID_SUBTRANSACTION
+    }
+
+    fn persistence(&self) -> u8 {
+        // SAFETY: the relation is open, so its `pg_class` row is valid.
+        let persistence = unsafe { (*(*self.relation).rd_rel).relpersistence };
+        persistence.cast_unsigned()
+    }
+
+    /// Whether other processes can open the index and read its pages.
+    pub(crate) fn are_for_others(&self) -> bool {
+        self.persistence() != pg_sys::RELPERSISTENCE_TEMP && !self.is_new() && !self.is_initial()
     }
 }
 

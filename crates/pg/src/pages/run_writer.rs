@@ -107,6 +107,8 @@ impl RunWriter for PgRunWriter<'_> {
 
     fn finish(mut self) -> Result<()> {
         self.flush();
+        #[cfg(feature = "harness")]
+        crate::hooks::pause(crate::hooks::Pause::Naming);
         Ok(())
     }
 }

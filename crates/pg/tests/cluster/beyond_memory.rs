@@ -35,23 +35,24 @@ const WARM_KEYS: u64 = 500;
 const MEMORY_MIB_MIN: u64 = 64;
 
 /// How much to measure.
-struct Scale {
-    rows: u64,
+pub(crate) struct Scale {
+    pub(crate) rows: u64,
     /// The limit of the server's memory, if it is to have one.
     memory_mib: Option<u64>,
     /// For each figure.
-    time: Duration,
+    pub(crate) time: Duration,
 }
 
 impl Scale {
-    fn from_environment() -> Self {
-        let asked = std::env::var("BEDLOAD_PG_BEYOND_MEMORY").unwrap_or_default();
+    /// As a variable of the environment says: rows, MiB and seconds; tiny if it does not.
+    pub(crate) fn from_environment(name: &str) -> Self {
+        let asked = std::env::var(name).unwrap_or_default();
         let numbers: Option<Vec<u64>> = asked.split(',').map(|number| number.parse().ok()).collect();
         match numbers.as_deref() {
             Some(&[rows, memory_mib, seconds]) => {
                 assert!(
                     memory_mib >= MEMORY_MIB_MIN,
-                    "BEDLOAD_PG_BEYOND_MEMORY={asked}: in {memory_mib} MiB the kernel kills the server while it \
+                    "{name}={asked}: in {memory_mib} MiB the kernel kills the server while it \
                      loads; give it {MEMORY_MIB_MIN} MiB or more"
                 );
                 Self {
@@ -61,7 +62,7 @@ impl Scale {
                 }
             }
             _ => {
-                assert!(asked.is_empty(), "BEDLOAD_PG_BEYOND_MEMORY is rows,MiB,seconds");
+                assert!(asked.is_empty(), "{name} is rows,MiB,seconds");
                 Self {
                     rows: 20_000,
                     memory_mib: None,
@@ -70,10 +71,36 @@ impl Scale {
             }
         }
     }
+
+    /// A server with a quarter of its memory for its buffers, and its limit.
+    pub(crate) fn start(&self, settings: &str) -> (Cluster, Option<MemoryLimit>) {
+        let buffers_mib = self.memory_mib.map_or(16, |mib| mib / 4);
+        let settings = format!(
+            "bedload.shrunk = 1\nfsync = on\nshared_buffers = {buffers_mib}MB\nmax_wal_size = 2GB\n\
+             effective_cache_size = {}MB\nmaintenance_work_mem = {}MB\nmax_parallel_maintenance_workers = 0\n\
+             max_parallel_workers_per_gather = 0\n{settings}",
+            4 * buffers_mib,
+            buffers_mib / 2
+        );
+        let cluster = Cluster::start_with(&settings);
+        let limit = self.memory_mib.map(|mib| MemoryLimit::of(&cluster, mib));
+        (cluster, limit)
+    }
+
+    /// The target of make that measures as much, with a variable of its name.
+    pub(crate) fn command(&self, target: &str) -> String {
+        format!(
+            "make {target} {}={},{},{}",
+            target.to_uppercase().replace('-', "_"),
+            self.rows,
+            self.memory_mib.unwrap_or(0),
+            self.time.as_secs()
+        )
+    }
 }
 
 /// A memory cgroup for the server, removed when dropped.
-struct MemoryLimit(PathBuf);
+pub(crate) struct MemoryLimit(PathBuf);
 
 impl MemoryLimit {
     /// Puts a running server into a cgroup, of either version, below the root's.
@@ -114,7 +141,7 @@ impl Drop for MemoryLimit {
 }
 
 /// The key of a row: any, and different for all (the finalizer of SplitMix64 is a bijection).
-fn key_of(id: u64) -> i64 {
+pub(crate) fn key_of(id: u64) -> i64 {
     let mixed = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((mixed ^ mixed >> 31) >> (64 - KEY_BITS)).cast_signed()
@@ -419,23 +446,9 @@ fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
 
 #[test]
 fn what_outgrows_memory_goes_on() {
-    let scale = Scale::from_environment();
-    let buffers_mib = scale.memory_mib.map_or(16, |mib| mib / 4);
-    let settings = format!(
-        "bedload.shrunk = 1\nfsync = on\nshared_buffers = {buffers_mib}MB\nmax_wal_size = 2GB\n\
-         effective_cache_size = {}MB\nmaintenance_work_mem = {}MB\nmax_parallel_maintenance_workers = 0\n\
-         max_parallel_workers_per_gather = 0",
-        4 * buffers_mib,
-        buffers_mib / 2
-    );
-    let cluster = Cluster::start_with(&settings);
-    let limit = scale.memory_mib.map(|mib| MemoryLimit::of(&cluster, mib));
-    let command = format!(
-        "make pg-beyond-memory PG_BEYOND_MEMORY={},{},{}",
-        scale.rows,
-        scale.memory_mib.unwrap_or(0),
-        scale.time.as_secs()
-    );
+    let scale = Scale::from_environment("BEDLOAD_PG_BEYOND_MEMORY");
+    let (cluster, limit) = scale.start("bedload.max_workers = 2");
+    let command = scale.command("pg-beyond-memory");
     let mut results = Results::open("pg-beyond-memory", scale.rows, &command);
     measure(&cluster, &scale, &mut results);
     drop(cluster);

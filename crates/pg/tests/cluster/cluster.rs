@@ -34,6 +34,7 @@ const SETTINGS: &str = "
     restart_after_crash = off
     jit = off
     bedload.shrunk = 256
+    bedload.max_workers = 0
 ";
 
 impl Cluster {

@@ -21,7 +21,9 @@ fn kills() -> u64 {
 
 #[test]
 fn what_was_acknowledged_survives_kills() {
-    let cluster = Cluster::start_with("checkpoint_timeout = 30s\nmax_wal_size = 64MB\nmin_wal_size = 32MB");
+    let cluster = Cluster::start_with(
+        "checkpoint_timeout = 30s\nmax_wal_size = 64MB\nmin_wal_size = 32MB\nbedload.max_workers = 2",
+    );
     let mut client = cluster.client();
     create_table(&mut client);
     execute(

@@ -11,7 +11,7 @@ use crate::rows::{By, Rng, check, create_table, execute, rows_by, same_rows};
 fn a_standby_answers_while_it_replays() {
     // The standby compares each page that it replays with the primary's, and stops where they
     // differ.
-    let primary = Cluster::start_with("wal_consistency_checking = 'all'");
+    let primary = Cluster::start_with("wal_consistency_checking = 'all'\nbedload.max_workers = 2");
     let mut client = primary.client();
     create_table(&mut client);
     execute(

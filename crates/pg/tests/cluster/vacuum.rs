@@ -113,7 +113,7 @@ fn a_held_snapshot_does_not_keep_pages_of_replaced_runs() {
 /// Writers, readers and VACUUM at once.
 #[test]
 fn vacuum_runs_beside_writers_and_readers() {
-    let cluster = Cluster::start();
+    let cluster = Cluster::start_with("bedload.max_workers = 2");
     let mut client = cluster.client();
     create_table(&mut client);
     execute(

@@ -175,8 +175,9 @@ fn round(cluster: &Cluster, seed: u64, tally: &mut Tally) {
 
 #[test]
 fn random_sessions_have_the_same_answers_by_index_and_by_table() {
-    let cluster =
-        Cluster::start_with("allow_in_place_tablespaces = on\nlock_timeout = 5ms\nstatement_timeout = 60s");
+    let cluster = Cluster::start_with(
+        "allow_in_place_tablespaces = on\nlock_timeout = 5ms\nstatement_timeout = 60s\nbedload.max_workers = 2",
+    );
     let mut client = cluster.client();
     execute(&mut client, "CREATE TABLESPACE other LOCATION ''");
     execute(

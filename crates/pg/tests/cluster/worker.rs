@@ -1,0 +1,261 @@
+//! The background worker: merges that commits have made due are done by it, or by commits where
+//! there is none.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use crate::cluster::{Cluster, connect, connect_to};
+use crate::contract::declare;
+use crate::rows::{check, create_table, execute, number, same_rows};
+
+/// Has workers pause before they retire pages of runs while a session holds advisory lock 7.
+/// Sessions retire none here, as each load is longer than what goes to the head.
+const PAUSES: &str = "bedload.max_workers = 2\nbedload.pause_before_retirement = 7";
+
+const WORKERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'bedload worker'";
+
+/// Inserts 500 random rows in a transaction.
+fn insert(client: &mut Client, table: &str) {
+    let rows = "SELECT (random() * 1e9)::int8, i FROM generate_series(1, 500) i";
+    execute(client, &format!("INSERT INTO {table} {rows}"));
+}
+
+/// Entries that merges have written in an index, and those that this session has.
+fn merged(client: &mut Client, index: &str) -> (i64, i64) {
+    let all = format!("SELECT entries_merged FROM bedload_work('{index}')");
+    (number(client, &all), number(client, "SELECT (harness_work())[5]"))
+}
+
+/// Waits until a query answers with a number.
+fn until(client: &mut Client, query: &str, expected: i64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while number(client, query) != expected {
+        assert!(Instant::now() < deadline, "{query} is {expected}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Has a worker of the index of a table pause, with a lock on the index; returns the session that
+/// holds it up.
+fn with_paused_worker(cluster: &Cluster, table: &str) -> Client {
+    let (mut client, mut holder) = (cluster.client(), cluster.client());
+    execute(&mut holder, "SELECT pg_advisory_lock(7)");
+    execute(&mut client, "SET bedload.pause_before_naming = 0");
+    // A session whose commits do the merges would pause, too.
+    execute(&mut client, "SET statement_timeout = '60s'");
+    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE NOT granted AND backend_type = 'bedload worker'";
+    // The root has room for what comes until the worker pauses.
+    for _ in 0..8 {
+        insert(&mut client, table);
+    }
+    until(&mut client, waits, 1);
+    holder
+}
+
+#[test]
+fn a_worker_does_what_commits_have_made_due() {
+    let cluster = Cluster::start_with("bedload.max_workers = 2");
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    for _ in 0..100 {
+        insert(&mut client, "t");
+    }
+    until(&mut client, WORKERS, 0);
+    let (all, own) = merged(&mut client, "t_k");
+    println!("{all} entries were merged, {own} of them by the session");
+    assert!(own < all / 2, "{own} of {all} entries were merged by the session");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
+    assert_eq!(cluster.log().matches("ERROR").count(), 0, "{}", cluster.log());
+}
+
+/// Commits do all merges where there are to be no workers, where the server has no process for one,
+/// and for indexes that others cannot see.
+#[test]
+fn commits_do_the_work_where_no_worker_can() {
+    let no_process = "bedload.max_workers = 2\nmax_worker_processes = 0\nmax_logical_replication_workers = 0";
+    for (settings, create) in [
+        ("bedload.max_workers = 0", "CREATE TABLE"),
+        (no_process, "CREATE TABLE"),
+        ("bedload.max_workers = 2", "CREATE TEMPORARY TABLE"),
+        ("bedload.max_workers = 2", "BEGIN; CREATE TABLE"),
+    ] {
+        let cluster = Cluster::start_with(settings);
+        let mut client = cluster.client();
+        declare(&mut client);
+        execute(
+            &mut client,
+            &format!("{create} t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)"),
+        );
+        // Within a transaction, each of them is published by itself.
+        execute(&mut client, "SET bedload.batch_entries = 500");
+        for _ in 0..60 {
+            insert(&mut client, "t");
+        }
+        let (all, own) = merged(&mut client, "t_k");
+        assert!(all > 0 && own == all, "{settings}, {create}: {own} of {all}");
+        assert_eq!(number(&mut client, WORKERS), 0, "{settings}, {create}");
+        same_rows(&mut client, "t", "k < 100000000");
+        assert_eq!(cluster.log().matches("ERROR").count(), 0, "{}", cluster.log());
+    }
+}
+
+/// A server has no more workers than it is to have.
+#[test]
+fn workers_are_counted() {
+    let cluster = Cluster::start_with(&format!("{PAUSES}\nbedload.max_workers = 1"));
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k)",
+    );
+    let holder = with_paused_worker(&cluster, "t");
+    execute(&mut client, "SET bedload.pause_before_retirement = 0");
+    for _ in 0..60 {
+        insert(&mut client, "u");
+    }
+    let (all, own) = merged(&mut client, "u_k");
+    assert!(all > 0 && own == all, "{own} of {all}");
+    drop(holder);
+    until(&mut client, WORKERS, 0);
+    check(&mut client, "t_k");
+    check(&mut client, "u_k");
+}
+
+/// Statements that need an index, or its database, for themselves wait for a merge at most.
+#[test]
+fn a_worker_gives_way() {
+    let cluster = Cluster::start_with(PAUSES);
+    let mut client = cluster.client();
+    for statement in [
+        "DROP TABLE t",
+        "DROP INDEX t_k; DROP TABLE t",
+        "REINDEX INDEX t_k; DROP TABLE t",
+        "TRUNCATE t; DROP TABLE t",
+    ] {
+        create_table(&mut client);
+        let holder = with_paused_worker(&cluster, "t");
+        let socket = cluster.socket();
+        let other = thread::spawn(move || execute(&mut connect(&socket).expect("a session"), statement));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'";
+        until(&mut client, waits, 1);
+        assert!(!other.is_finished());
+        drop(holder);
+        other.join().expect("it succeeds");
+        until(&mut client, WORKERS, 0);
+    }
+    for round in 0..4 {
+        execute(&mut client, "CREATE DATABASE d");
+        let mut other = connect_to(&cluster.socket(), "d").expect("a session");
+        execute(&mut other, "CREATE EXTENSION bedload");
+        create_table(&mut other);
+        while number(&mut other, WORKERS) == 0 {
+            insert(&mut other, "t");
+        }
+        drop(other);
+        let how = if round % 2 == 0 { "" } else { "WITH (FORCE)" };
+        execute(&mut client, &format!("DROP DATABASE d {how}"));
+    }
+    let log = cluster.log();
+    assert_eq!(log.matches("ERROR").count(), 0, "{log}");
+}
+
+/// A worker that fails says so, and is not called again for some time.
+#[test]
+fn a_worker_that_fails_is_not_called_again_at_once() {
+    let cluster = Cluster::start_with(PAUSES);
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let holder = with_paused_worker(&cluster, "t");
+    let cancel =
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'bedload worker'";
+    assert_eq!(number(&mut client, cancel), 1);
+    until(&mut client, WORKERS, 0);
+    drop(holder);
+    let (before, _) = merged(&mut client, "t_k");
+    for _ in 0..400 {
+        insert(&mut client, "t");
+    }
+    let (all, own) = merged(&mut client, "t_k");
+    assert!(own > 0 && own == all - before, "{own} of {}", all - before);
+    assert_eq!(number(&mut client, WORKERS), 0);
+    let log = cluster.log();
+    assert_eq!(log.matches("ERROR").count(), 1, "{log}");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
+}
+
+/// The server is killed while a worker has put a merged run in the place of others, and has not
+/// freed these.
+#[test]
+fn what_a_killed_worker_leaves_is_reclaimed() {
+    let cluster = Cluster::start_with(PAUSES);
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let rows = number(&mut client, "SELECT count(*) FROM t");
+    let holder = with_paused_worker(&cluster, "t");
+    cluster.kill_and_recover();
+    drop(holder);
+    client = cluster.client();
+    assert!(number(&mut client, "SELECT count(*) FROM t") > rows);
+    check(&mut client, "t_k");
+    let lost = "SELECT harness_lost('t_k')";
+    assert!(number(&mut client, lost) > 0, "what was merged is lost");
+    execute(&mut client, "VACUUM t");
+    assert_eq!(number(&mut client, lost), 0);
+    for _ in 0..60 {
+        insert(&mut client, "t");
+    }
+    until(&mut client, WORKERS, 0);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
+}
+
+/// `VACUUM` beside a worker waits for the merge at hand, and takes none of its pages.
+#[test]
+fn vacuum_waits_for_a_worker() {
+    let cluster = Cluster::start_with(PAUSES);
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let holder = with_paused_worker(&cluster, "t");
+    let socket = cluster.socket();
+    let vacuum = thread::spawn(move || execute(&mut connect(&socket).expect("a session"), "VACUUM t"));
+    // It has found the pages of the runs that the worker is about to free, and looks again when
+    // the worker is done.
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'page'";
+    until(&mut client, waits, 1);
+    drop(holder);
+    vacuum.join().expect("it succeeds");
+    until(&mut client, WORKERS, 0);
+    assert_eq!(number(&mut client, "SELECT harness_lost('t_k')"), 0);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
+}
+
+/// `VACUUM` does not take pages for lost that a worker has written and is about to name.
+#[test]
+fn vacuum_takes_no_pages_of_a_merge() {
+    let cluster = Cluster::start_with("bedload.max_workers = 2\nbedload.pause_before_naming = 7");
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let holder = with_paused_worker(&cluster, "t");
+    execute(
+        &mut client,
+        "SET bedload.pause_before_naming = 0; SET statement_timeout = '60s'",
+    );
+    execute(&mut client, "VACUUM t");
+    drop(holder);
+    until(&mut client, WORKERS, 0);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
+}
