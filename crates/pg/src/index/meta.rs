@@ -77,8 +77,8 @@ pub(super) fn work(pages: &PgPages) -> Work {
     Work::read(&pages.pin_block(0).latch(Mode::Shared).page()[PAYLOAD])
 }
 
-/// Lets `change` look at when a worker was called last, in the server's time, and change it; returns
-/// what it returns. That is a hint, as the counts are.
+/// Lets `change` look at when a worker was called last, in the server's time, and change it;
+/// returns what it returns. That is a hint, as the counts are.
 pub(super) fn with_call<T>(pages: &PgPages, change: impl FnOnce(&mut i64) -> T) -> T {
     let mut latch = pages.pin_block(0).latch(Mode::Exclusive);
     let bytes = &mut latch.page_mut()[PAYLOAD][CALLED_AT..CALLED_END];

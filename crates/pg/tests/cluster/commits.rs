@@ -1,12 +1,14 @@
 //! How long commits wait: two sessions commit one row, 100 or 1,000 at a time, by random keys, to
 //! tables whose indexes outgrow the server's memory; without an index, with a B-tree, with ours,
 //! and with ours where no worker merges. Tiny as a test; `make pg-commits` runs it with
-//! `BEDLOAD_PG_COMMITS=rows,MiB,seconds`, the server in a memory cgroup of so many MiB. Commits do not
-//! wait until they are durable: that takes as long whatever the index is, and longer than the rest.
+//! `BEDLOAD_PG_COMMITS=rows,MiB,seconds`, the server in a memory cgroup of so many MiB.
+//!
+//! Commits do not wait until they are durable: that takes as long whatever the index is, and longer
+//! than the rest.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,7 @@ fn copy(client: &mut Client, table: &str, rows: std::ops::Range<u64>) {
 
 /// Commits so many rows at a time from one on, for some time; returns how long each commit took, in
 /// milliseconds.
-fn commit_for(socket: &PathBuf, table: &str, first: u64, rows: u64, time: Duration) -> Vec<f64> {
+fn commit_for(socket: &Path, table: &str, first: u64, rows: u64, time: Duration) -> Vec<f64> {
     let mut client = connect(socket).expect("a session");
     let insert = format!("INSERT INTO {table} VALUES ($1, $2, 'abcdefghij')");
     let insert = client.prepare(&insert).expect("a statement");
