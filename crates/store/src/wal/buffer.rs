@@ -25,9 +25,12 @@ impl Buffer {
         self.memory.extend_from_slice(bytes);
     }
 
-    /// Appends zeros up to a multiple of so many bytes.
-    pub(super) fn pad(&mut self, multiple: usize) {
-        let padding = self.len().next_multiple_of(multiple) - self.len();
+    /// Appends zeros to the end of the last block, which has so many bytes, in a file in which the
+    /// buffer begins at `offset`.
+    pub(super) fn pad(&mut self, offset: u64, block_bytes: usize) {
+        let begin = usize::try_from(offset % block_bytes as u64).expect("below the block's bytes");
+        let end = begin + self.len();
+        let padding = end.next_multiple_of(block_bytes) - end;
         self.reserve(padding);
         self.memory.resize(self.memory.len() + padding, 0);
     }
@@ -76,8 +79,8 @@ mod tests {
             assert_eq!(buffer.as_ptr().align_offset(DIRECT_ALIGNMENT), 0);
             assert_eq!(buffer.len(), 1 + 9 * len);
         }
-        buffer.pad(512);
-        assert_eq!(buffer.len() % 512, 0);
+        buffer.pad(5000, 512);
+        assert_eq!((5000 + buffer.len()) % 512, 0);
         assert_eq!(buffer[..1 + 9 * 1999], [7; 1 + 9 * 1999]);
         assert!(buffer[1 + 9 * 1999..].iter().all(|&byte| byte == 0));
         buffer.clear();

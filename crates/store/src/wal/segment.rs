@@ -108,7 +108,7 @@ impl Segment {
                     }
                     begun = Some(*id);
                     // Until it has its name it is nothing, so the header may say what it will be.
-                    header.pad(BLOCK_BYTES);
+                    header.pad(0, BLOCK_BYTES);
                     file.write_durably(0, &header).map_err(io("write"))?;
                     disk.rename(spare, &path).map_err(io("rename a file to"))?;
                     file

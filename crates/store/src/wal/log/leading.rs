@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Log, State};
+use super::{BLOCK, Log, State};
 use crate::disk::BLOCK_BYTES;
 use crate::error::{Error, Result};
 use crate::sync::{MutexGuard, yield_now};
@@ -10,6 +10,13 @@ use crate::sync::{MutexGuard, yield_now};
 /// How often a thread that waits for a write looks whether it is done before it sleeps: a write
 /// that is not synced takes less time than waking a thread.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 24 };
+
+/// Whether so many bytes at an offset are the first ones of the block in which they end (rule 5 of
+/// the [log](super)).
+fn begins_block(offset: u64, len: usize) -> bool {
+    let end = offset + len as u64;
+    end - end % BLOCK >= offset
+}
 
 /// Waits a moment: shorter than a write, and later long enough for other threads to have the
 /// processor.
@@ -49,7 +56,7 @@ impl Log {
             }
             let outcome = match sync {
                 Some(pace) => self.sync(&mut state, pace),
-                None => Self::write(&mut state, false),
+                None => self.write(&mut state, false),
             };
             if let Err(error) = &outcome {
                 state.failed = Some(error.to_string().into());
@@ -80,11 +87,11 @@ impl Log {
 
     /// Returns the position up to which everything is durable.
     fn write_and_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<u64> {
-        // Nothing but what is written now waits for a sync.
-        let is_alone = state.written == state.synced && state.end > state.written;
+        // Nothing but what is written now waits for a sync. A durable write is one of whole blocks.
+        let is_alone = !self.is_relaxed && state.written == state.synced && state.end > state.written;
         let pending = std::mem::take(&mut state.pending);
         let segment = state.segment.clone();
-        Self::write(state, is_alone)?;
+        self.write(state, is_alone)?;
         let end = state.written;
         self.progress.notify_all();
         MutexGuard::unlocked(state, || {
@@ -98,16 +105,18 @@ impl Log {
     }
 
     /// Writes what is buffered, durably if asked; the lock is released meanwhile.
-    fn write(state: &mut MutexGuard<'_, State>, durably: bool) -> Result<()> {
+    fn write(&self, state: &mut MutexGuard<'_, State>, durably: bool) -> Result<()> {
         let end = state.end;
         if end == state.written {
             return Ok(());
         }
-        let (mut bytes, offset) = state.take_buffer();
+        let (mut bytes, offset) = state.take_buffer(!self.is_relaxed);
         let segment = state.segment.clone();
         state.writing = true;
         let written = MutexGuard::unlocked(state, || {
-            bytes.pad(BLOCK_BYTES);
+            if begins_block(offset, bytes.len()) {
+                bytes.pad(offset, BLOCK_BYTES);
+            }
             if durably {
                 segment.file.write_durably(offset, &bytes)
             } else {

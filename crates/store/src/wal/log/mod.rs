@@ -16,7 +16,8 @@
 //!    that nothing vouches for may thus name what was lost; reading the log back ends there.
 //! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written
 //!    again with what follows. Its durable bytes are the same then, so a write that power loss
-//!    tears cannot harm it.
+//!    tears cannot harm it. A relaxed log gives the system's cache what is new alone, and the zeros
+//!    behind it where it begins a block: none is read from the disk for that.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
 //!    It counts as spare only once its new name is durable; the names of spares that an earlier
 //!    process left may not be, so these are removed. (Should power loss leave such a segment its
@@ -73,8 +74,8 @@ pub(crate) struct Log {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     store_id: [u8; 16],
-    /// Whether space is filled with zeros before small records are written to it.
-    fills_ahead: bool,
+    /// Whether commits do not wait for syncs.
+    is_relaxed: bool,
     state: Mutex<State>,
     progress: Condvar,
 }
@@ -83,7 +84,7 @@ pub(crate) struct Log {
 struct State {
     segment: Arc<Segment>,
     /// Records appended and not yet taken by a leader, the last of which ends at `end`; before them
-    /// the beginning of their first block (rule 5).
+    /// the beginning of their first block, unless the log is relaxed (rule 5).
     buffer: Buffer,
     /// Where the buffer's first byte stands in the file.
     buffer_at: u64,
@@ -282,16 +283,16 @@ impl Log {
             disk,
             dir,
             store_id,
-            fills_ahead: true,
+            is_relaxed: false,
             state: Mutex::new(state),
             progress: Condvar::new(),
         }
     }
 
-    /// The log of a store whose commits do not wait for a sync: filling space with zeros would only
-    /// be in their way.
+    /// The log of a store whose commits do not wait for a sync: filling space with zeros and writing
+    /// whole blocks would only be in their way.
     pub(crate) fn relaxed(mut self) -> Self {
-        self.fills_ahead = false;
+        self.is_relaxed = true;
         self
     }
 
@@ -321,7 +322,7 @@ impl Log {
         state.check()?;
         let position = state.end;
         let end = position + (FRAME_BYTES + len_bytes) as u64;
-        state.claim(end, self.fills_ahead)?;
+        state.claim(end, !self.is_relaxed)?;
         let synced = state.synced;
         frame(&mut state.buffer, position, synced, body);
         state.pending.extend(pending);
@@ -502,15 +503,17 @@ impl Log {
 }
 
 impl State {
-    /// Takes what is buffered, with its offset in the file; the block that is not full stays, to be
-    /// written again.
-    fn take_buffer(&mut self) -> (Buffer, u64) {
-        let rest = self.buffer.len() % BLOCK_BYTES;
-        let full = self.buffer.len() - rest;
+    /// Takes what is buffered, with its offset in the file. In whole blocks, the one that is not full
+    /// stays, to be written again.
+    fn take_buffer(&mut self, in_whole_blocks: bool) -> (Buffer, u64) {
         let mut next = std::mem::take(&mut self.idle);
-        next.extend_from_slice(&self.buffer[full..]);
+        let mut done = self.buffer.len();
+        if in_whole_blocks {
+            done -= done % BLOCK_BYTES;
+            next.extend_from_slice(&self.buffer[done..]);
+        }
         let taken = (std::mem::replace(&mut self.buffer, next), self.buffer_at);
-        self.buffer_at += full as u64;
+        self.buffer_at += done as u64;
         taken
     }
 

@@ -166,3 +166,38 @@ fn a_sync_reaches_what_was_written_without_one() {
         assert_eq!(found.records, 400, "seed {seed}");
     }
 }
+
+#[test]
+fn a_relaxed_log_writes_what_is_new_and_zeros_to_the_end_of_each_block() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let log = log.relaxed();
+    let write = |records: u64| {
+        for _ in 0..records {
+            let end = log.append(&[3]).expect("a sound disk");
+            log.write_to(end).expect("a sound disk");
+        }
+    };
+    let begun = disk.record();
+    write(200);
+    let written = disk.trace(begun).bytes_written() as u64;
+    let records = 200 * (FRAME_BYTES as u64 + 1);
+    let needed = (HEADER + records).next_multiple_of(BLOCK);
+    assert!((needed..2 * needed).contains(&written), "{written} for {needed}");
+    let first = log.rotate().expect("a sound disk");
+    log.remove_before(first).expect("a sound disk");
+    write(10);
+    // Over the records of the first one.
+    let second = log.rotate().expect("a sound disk");
+    for records in 1..60 {
+        write(1);
+        let segment = log.state.lock().segment.clone();
+        let end = HEADER + records * (FRAME_BYTES as u64 + 1);
+        let mut behind = vec![1; usize::try_from(end.next_multiple_of(BLOCK) - end).expect("short")];
+        segment.file.read_at(end, &mut behind).expect("there");
+        assert!(behind.iter().all(|&byte| byte == 0), "behind {records} records");
+        let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
+        assert_eq!((found.records, found.position), (records, log.end()));
+    }
+    log.sync_to(log.end()).expect("a sound disk");
+}
