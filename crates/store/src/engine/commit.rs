@@ -247,9 +247,12 @@ impl Engine {
     pub(super) fn prepare(&self, table: &StoredTable, batch: &RecordBatch, bytes: usize) -> Result<NewRows> {
         let schema = &table.entry.schema;
         check_batch(table, batch, bytes)?;
-        if table.packs() && are_many(batch.num_rows()) {
+        let packing = table.packing().filter(|_| are_many(batch.num_rows()));
+        if let Some(packing) = packing.filter(|packing| packing.is_due()) {
             let mut sorted = SortedBatch::new(schema, batch.columns().to_vec())?;
-            if let Some(packed) = sorted.pack(schema) {
+            let packed = sorted.pack(schema);
+            packing.note(packed.is_some());
+            if let Some(packed) = packed {
                 return Ok(NewRows {
                     logged: BatchRows::Packed(packed),
                     sorted: Some(sorted),

@@ -276,7 +276,7 @@ impl Catalogue {
                 // No caller can ask for rows to go at once: zero is damage, and keeps the rows.
                 retention: table.retention.filter(|&ticks| ticks > 0),
             };
-            let body = sparse.map_or(Body::Indexed { order: order.into() }, Body::Sparse);
+            let body = sparse.map_or_else(|| Body::indexed(order.into()), Body::Sparse);
             self.put(StoredTable { entry, body });
         }
         Ok(())

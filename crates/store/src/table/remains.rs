@@ -26,7 +26,7 @@ impl TableRemains {
     /// checkpoint.
     pub(crate) fn new(table: &StoredTable, is_current: bool) -> Self {
         match &table.body {
-            Body::Indexed { order } => {
+            Body::Indexed { order, .. } => {
                 let leaves = LeafRemains::new(&table.entry, is_current);
                 Self::Leaves(Box::new((leaves, order.clone())))
             }
@@ -60,7 +60,7 @@ impl TableRemains {
                 let (leaves, order) = &mut **leaves;
                 let root = leaves.copy(pages, working, problems)?;
                 let order = order.clone();
-                (root, leaves.end_sequence, Body::Indexed { order })
+                (root, leaves.end_sequence, Body::indexed(order))
             }
             Self::Blocks(blocks) => {
                 let root = sparse::create_files(working)?;

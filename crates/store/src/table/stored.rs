@@ -12,8 +12,8 @@ use super::sparse::{self, BlockFiles, Grid, Placed, Snap, SparseEntry, SparseFlu
 use crate::error::Result;
 use crate::pages::WorkingPages;
 use crate::rows::{
-    ArrivalMeasure, BatchRows, BlockRef, EncodedRows, Head, OrderRecord, SortedBatch, SortedRows, TableEntry,
-    TableId, TableSchema,
+    ArrivalMeasure, BatchRows, BlockRef, EncodedRows, Head, OrderRecord, Packing, SortedBatch, SortedRows,
+    TableEntry, TableId, TableSchema,
 };
 
 /// Parts of a long batch for a sparse table, at most: a block may be written once for each of them,
@@ -41,8 +41,18 @@ pub(super) enum Body {
     Indexed {
         /// In which order the rows in the tree arrived.
         order: Box<ArrivalMeasure>,
+        /// Not recorded: each opening begins with attempts.
+        packing: Arc<Packing>,
     },
     Sparse(SparseEntry),
+}
+
+impl Body {
+    /// That of a table with a tree, whose rows arrived in this order.
+    pub(super) fn indexed(order: Box<ArrivalMeasure>) -> Self {
+        let packing = Arc::default();
+        Self::Indexed { order, packing }
+    }
 }
 
 impl StoredTable {
@@ -61,8 +71,8 @@ impl StoredTable {
                 (sparse::create_files(pages)?, Body::Sparse(sparse))
             }
             None => {
-                let order = Box::default();
-                (indexed::create(pages, id, schema)?, Body::Indexed { order })
+                let body = Body::indexed(Box::default());
+                (indexed::create(pages, id, schema)?, body)
             }
         };
         let entry = TableEntry {
@@ -90,7 +100,7 @@ impl StoredTable {
     /// matter.
     pub(crate) fn order(&self) -> Option<&ArrivalMeasure> {
         match &self.body {
-            Body::Indexed { order } => Some(order),
+            Body::Indexed { order, .. } => Some(order),
             Body::Sparse(_) => None,
         }
     }
@@ -123,9 +133,12 @@ impl StoredTable {
         }
     }
 
-    /// Whether batches of many rows are packed for the log.
-    pub(crate) fn packs(&self) -> bool {
-        matches!(self.body, Body::Indexed { .. })
+    /// Whether batches of many rows are worth packing for the log; `None` if they never are.
+    pub(crate) fn packing(&self) -> Option<&Packing> {
+        match &self.body {
+            Body::Indexed { packing, .. } => Some(packing),
+            Body::Sparse(_) => None,
+        }
     }
 
     /// Where the blocks that a batch fills are written at once; none if the table has no blocks.
@@ -233,7 +246,7 @@ impl StoredTable {
     /// Tells where the rows went of a table that has a tree of them.
     pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<FlushedRows> {
         match &mut self.body {
-            Body::Indexed { order } => indexed::flush(storage.pages, &mut self.entry, order, head),
+            Body::Indexed { order, .. } => indexed::flush(storage.pages, &mut self.entry, order, head),
             Body::Sparse(sparse) => {
                 let flush = SparseFlush {
                     pages: storage.pages,
@@ -249,7 +262,7 @@ impl StoredTable {
     /// table has.
     pub(super) fn record(&self) -> (Option<OrderRecord>, Option<SparseRecord>) {
         match &self.body {
-            Body::Indexed { order } => (Some(order.record()), None),
+            Body::Indexed { order, .. } => (Some(order.record()), None),
             Body::Sparse(sparse) => (None, Some(sparse.record())),
         }
     }

@@ -1,9 +1,15 @@
 //! Batches of so many rows that the log has them packed.
 
-use arrow_array::Int32Array;
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
-use bedload::{Operator, Options, Predicate, Scan, Store, Table, Value, inspect, restore, salvage};
+use arrow_array::{Int32Array, Int64Array, RecordBatch, TimestampSecondArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bedload::{
+    Operator, Options, Predicate, Scan, Store, Table, TableSchema, Value, inspect, restore, salvage,
+};
+use bedload_testkit::Rng;
 
 use crate::rows::{TestRow, append, batch, collect, schema};
 
@@ -270,4 +276,45 @@ fn a_commit_to_two_tables_may_have_long_batches() {
         check(table, expected);
         check(&reader.table(table.name()).expect("there"), expected);
     }
+}
+
+#[test]
+fn a_table_of_random_numbers_rarely_tries_to_pack_them() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+        Field::new("number", DataType::Int64, false),
+    ]));
+    let schema = TableSchema::new(columns.clone(), "at").expect("storable");
+    store.create_table("t", schema).expect("fresh");
+    let (mut time, mut rng) = (0, Rng::new(6));
+    let mut is_packed = |bits: u32| {
+        let rows = time..time + 5000;
+        time = rows.end;
+        let times = TimestampSecondArray::from_iter_values(rows.clone());
+        let number = |_| (rng.next_u64() >> (64 - bits)).cast_signed();
+        let numbers = Int64Array::from_iter_values(rows.map(number));
+        let batch = RecordBatch::try_new(columns.clone(), vec![Arc::new(times), Arc::new(numbers)]);
+        let before = store.metrics().log_bytes;
+        // What is known of the table is not that of one handle, nor of one checkpoint.
+        let table = store.table("t").expect("there");
+        table.append(&batch.expect("of one length")).expect("appends");
+        if time % 3 == 0 {
+            store.flush().expect("flushes");
+        }
+        store.metrics().log_bytes - before < 5000 * 16
+    };
+    assert!(is_packed(8));
+    assert!(!is_packed(64));
+    assert!(!is_packed(8), "the next batch is not tried");
+    assert!(is_packed(8) && is_packed(8));
+    for _ in 0..20 {
+        assert!(!is_packed(64));
+    }
+    let until_packed = (0..).find(|_| is_packed(8)).expect("tried again at last");
+    assert!((10..=20).contains(&until_packed), "after {until_packed} batches");
+    assert!(is_packed(8), "it helped");
+    let rows = store.table("t").expect("there").range(..).expect("there").count();
+    assert_eq!(rows.expect("counts"), u64::try_from(time).expect("positive"));
 }
