@@ -46,6 +46,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     run("table-read", "table-read --entries 1000000 --rounds 3"),
     run("table-late", "table-late --entries 500000 --rounds 1"),
+    run("table-keyed", "table-keyed --entries 500000 --rounds 1"),
     run(
         "table-beyond-memory",
         "table-beyond-memory --entries 1000000 --rounds 1",

@@ -72,6 +72,7 @@ impl Case {
             is_durable: self.is_durable,
             cache_bytes: CACHE_BYTES,
             buffer_bytes: BUFFER_BYTES,
+            has_key: false,
         }
     }
 }

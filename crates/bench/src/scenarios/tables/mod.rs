@@ -10,6 +10,7 @@ mod command;
 mod deletions;
 mod filter;
 mod ingest;
+mod keyed;
 mod large;
 mod oracle;
 pub(super) mod process;
@@ -41,6 +42,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "rows that are minutes, months or years late: ingest, then ranges, rows and the newest beside a writer",
         subjects: || names(&stores()),
         run: ingest::late,
+    },
+    Scenario {
+        name: "table-keyed",
+        about: "tables with a key: corrections by the thousand and one by one, scattered times, the same rows again",
+        subjects: || names(&stores()),
+        run: keyed::keyed,
     },
     Scenario {
         name: "table-beyond-memory",

@@ -12,9 +12,10 @@ use bedload_testkit::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::arrival::{Arrival, Input};
+use super::keyed::Upserts;
 use super::oracle::Oracle;
 use super::process::{Usage, disk_bytes, forget_peak};
-use super::{deletions, filter, sustained};
+use super::{deletions, filter, keyed, sustained};
 use crate::record::Figure;
 use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
 use crate::threads::on_threads;
@@ -60,6 +61,8 @@ pub(super) enum Request {
     DeleteFew { ranges: usize },
     /// Reads the rows of a condition that one of a thousand meets.
     Filter,
+    /// Loads a table with a key, and puts rows of which some take the place of others.
+    Upsert(Upserts),
     /// Appends batches for so long while other threads read.
     Sustain {
         arrival: Arrival,
@@ -179,6 +182,12 @@ impl Worker {
             figures.push(Figure::new("on the disk for a row", "bytes", bytes));
             return figures;
         }
+        if let Request::Upsert(upserts) = request {
+            let (mut figures, oracle) = keyed::load_and_upsert(self.store(), upserts, &self.name);
+            let bytes = self.bytes_at_rest() as f64 / oracle.len() as f64;
+            figures.push(Figure::new("on the disk for a row", "bytes", bytes));
+            return figures;
+        }
         if self.oracle.is_none() {
             self.oracle = self.loaded.as_ref().map(Oracle::new);
         }
@@ -202,7 +211,7 @@ impl Worker {
             }
             Request::Filter => filter::read(self.store(), self.oracle(), &self.name),
             Request::Reopen => self.reopen(),
-            Request::Open { .. } | Request::Load { .. } | Request::Sustain { .. } => {
+            Request::Open { .. } | Request::Load { .. } | Request::Sustain { .. } | Request::Upsert(_) => {
                 unreachable!("done above")
             }
         }

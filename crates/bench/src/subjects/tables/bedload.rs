@@ -29,7 +29,10 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
         .open(dir.join("store"))
         .expect("opens");
     let table = if store.tables().is_empty() {
-        let schema = TableSchema::new(schema(), "at").expect("storable");
+        let mut schema = TableSchema::new(schema(), "at").expect("storable");
+        if options.has_key {
+            schema = schema.with_key(&["sensor"]).expect("a column");
+        }
         store.create_table(TABLE, schema)
     } else {
         store.table(TABLE)

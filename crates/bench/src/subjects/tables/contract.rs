@@ -19,11 +19,14 @@ pub(crate) struct TableOptions {
     /// Bytes of memory for written rows, in stores with such a setting; as much again may be in use
     /// during a flush.
     pub(crate) buffer_bytes: usize,
+    /// Whether time and sensor are a key: a row takes the place of the one that has its key.
+    pub(crate) has_key: bool,
 }
 
 /// A store of readings, ordered by time. Rows may share a time. Several threads may call it.
 pub(crate) trait TableStore: Send + Sync {
-    /// Adds rows in one commit; they are visible on return, and as durable as the options say.
+    /// Adds rows in one commit; they are visible on return, and as durable as the options say. In a
+    /// table with a key, no two of them have the same.
     fn append(&self, rows: &Readings);
 
     /// Writes out rows that the store has only in memory or in a log.

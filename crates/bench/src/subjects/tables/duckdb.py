@@ -1,10 +1,11 @@
-"""Serves a DuckDB database of readings: `duckdb.py SOCKET DATABASE MEMORY_BYTES`.
+"""Serves a DuckDB database of readings: `duckdb.py SOCKET DATABASE MEMORY_BYTES KEY`.
 
 A request is a line of JSON, `{"do": ..., ...}`, and, if it has "bytes", so many bytes of an Arrow IPC stream. The answer is a
 line of JSON with the seconds that DuckDB took, and so many bytes of a stream if it says so. Each connection has a cursor
 and a thread of its own. Rows go in as Arrow tables, which DuckDB scans without a copy
 (https://duckdb.org/docs/stable/guides/python/import_arrow); a commit is synced. There is no index: DuckDB's documentation
 advises none for loads and ranges (https://duckdb.org/docs/stable/guides/performance/indexing), whose zone maps skip row groups.
+If KEY is "key", time and sensor are the primary key, and rows are put by `INSERT OR REPLACE`.
 """
 
 import json
@@ -22,17 +23,19 @@ AT = "make_timestamp(?)"
 BETWEEN = f'"at" >= {AT} AND "at" < {AT}'
 
 
-def connect(path, memory_bytes):
+def connect(path, memory_bytes, has_key):
     database = duckdb.connect(path, config={"memory_limit": f"{memory_bytes >> 20}MiB"})
-    database.execute(f"CREATE TABLE IF NOT EXISTS readings ({SCHEMA})")
+    key = ', PRIMARY KEY ("at", sensor)' if has_key else ""
+    database.execute(f"CREATE TABLE IF NOT EXISTS readings ({SCHEMA}{key})")
     return database
 
 
-def answer(cursor, request, rows):
+def answer(cursor, request, rows, has_key):
     """What was asked for: an Arrow table, a number, or nothing."""
     match request["do"]:
         case "append":
-            cursor.execute("INSERT INTO readings SELECT * FROM rows")
+            insert = "INSERT OR REPLACE" if has_key else "INSERT"
+            cursor.execute(f"{insert} INTO readings SELECT * FROM rows")
         case "flush" | "reclaim":
             cursor.execute("CHECKPOINT")
         case "all":
@@ -73,7 +76,7 @@ class Connection(socketserver.StreamRequestHandler):
                 with pa.ipc.open_stream(self.rfile.read(request["bytes"])) as reader:
                     rows = reader.read_all()
             begun = time.perf_counter()
-            found = answer(cursor, request, rows)
+            found = answer(cursor, request, rows, self.server.has_key)
             reply = {"seconds": time.perf_counter() - begun}
             stream = b""
             if isinstance(found, pa.Table):
@@ -94,9 +97,10 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 def main():
-    socket, path, memory_bytes = sys.argv[1:]
+    socket, path, memory_bytes, key = sys.argv[1:]
     with Server(socket, Connection) as server:
-        server.database = connect(path, int(memory_bytes))
+        server.has_key = key == "key"
+        server.database = connect(path, int(memory_bytes), server.has_key)
         print("ready", flush=True)
         # Ends with the process that started it.
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -87,6 +87,7 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
         .args(["-c", SCRIPT])
         .args([socket.as_os_str(), dir.join("duckdb").as_os_str()])
         .arg(memory_bytes.to_string())
+        .arg(if options.has_key { "key" } else { "none" })
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

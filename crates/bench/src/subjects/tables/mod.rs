@@ -23,4 +23,4 @@ pub(crate) use catalogue::{
 };
 pub(crate) use contract::{TableOptions, TableStore, timed};
 pub(crate) use duckdb::duckdb_python;
-pub(crate) use readings::{Checksum, Readings, RowId, row_celsius, row_checksum};
+pub(crate) use readings::{Checksum, KeyedRow, Readings, RowId, row_celsius, row_checksum};

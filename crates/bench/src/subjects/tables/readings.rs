@@ -29,11 +29,46 @@ const BATCH_ROWS: usize = 8192;
 /// Rows for which a range allocates memory at first.
 const SHORT_RANGE_ROWS: usize = 128;
 
-/// A row's position in the order of time: its time, and its number in order of arrival; unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A row's position in the order of time: its time, and its number in order of arrival; unique. In
+/// a table with a key, the sensor is in the place of that number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowId {
     pub(crate) time: i64,
     pub(crate) arrival: u32,
+}
+
+/// A row of a table whose key is time and sensor: a row of another version takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyedRow {
+    pub(crate) time: i64,
+    pub(crate) sensor: u32,
+    pub(crate) version: u32,
+}
+
+impl KeyedRow {
+    /// Returns its position.
+    pub(crate) fn id(self) -> RowId {
+        RowId {
+            time: self.time,
+            arrival: self.sensor,
+        }
+    }
+
+    /// Returns the checksum of the row.
+    pub(crate) fn checksum(self) -> u64 {
+        self.reading().checksum()
+    }
+
+    fn reading(self) -> Reading<'static> {
+        let of_version = RowId {
+            time: self.time,
+            arrival: self.version,
+        };
+        Reading {
+            sensor: self.sensor.cast_signed(),
+            ..Reading::of(of_version)
+        }
+    }
 }
 
 /// The number of rows, and the sum of their checksums in any order.
@@ -80,18 +115,7 @@ pub(super) struct Reading<'r> {
     pub(super) state: &'r str,
 }
 
-impl Reading<'_> {
-    /// Returns a checksum of the complete row.
-    pub(super) fn checksum(&self) -> u64 {
-        let numbers = self.numbers.iter().map(|number| number.to_bits());
-        let words = [self.time.cast_unsigned(), u64::from(self.sensor.cast_unsigned())];
-        let fixed = words.into_iter().chain(numbers);
-        let all = fixed.chain(self.state.bytes().map(u64::from));
-        mix(all.fold(0, |sum: u64, word| {
-            (sum.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        }))
-    }
-
+impl Reading<'static> {
     /// Computes the row of an id.
     pub(super) fn of(id: RowId) -> Self {
         let random = mix(u64::from(id.arrival).wrapping_add(1) ^ 0x5851_F42D_4C95_7F2D);
@@ -114,6 +138,19 @@ impl Reading<'_> {
             ],
             state: STATES[usize::try_from(mix(random) >> 61).expect("below 8")],
         }
+    }
+}
+
+impl Reading<'_> {
+    /// Returns a checksum of the complete row.
+    pub(super) fn checksum(&self) -> u64 {
+        let numbers = self.numbers.iter().map(|number| number.to_bits());
+        let words = [self.time.cast_unsigned(), u64::from(self.sensor.cast_unsigned())];
+        let fixed = words.into_iter().chain(numbers);
+        let all = fixed.chain(self.state.bytes().map(u64::from));
+        mix(all.fold(0, |sum: u64, word| {
+            (sum.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        }))
     }
 }
 
@@ -166,15 +203,23 @@ impl Readings {
     /// If a number exceeds 2^32.
     pub(crate) fn new(first: usize, times: &[i64]) -> Self {
         let first = u32::try_from(first).expect("fewer than 2^32 rows");
-        let ids: Vec<RowId> = times
-            .iter()
-            .zip(first..)
-            .map(|(&time, arrival)| RowId { time, arrival })
-            .collect();
-        let mut building = Building::with_capacity(ids.len());
-        let (mut bytes, mut ends) = (Vec::with_capacity(ids.len() * 32), Vec::with_capacity(ids.len()));
-        for &id in &ids {
-            let reading = Reading::of(id);
+        let ids = times.iter().zip(first..);
+        let ids = ids.map(|(&time, arrival)| RowId { time, arrival });
+        Self::of_rows(ids.map(|id| (id, Reading::of(id))))
+    }
+
+    /// Creates rows of a table with a key.
+    pub(crate) fn keyed(rows: &[KeyedRow]) -> Self {
+        Self::of_rows(rows.iter().map(|row| (row.id(), row.reading())))
+    }
+
+    fn of_rows(rows: impl Iterator<Item = (RowId, Reading<'static>)>) -> Self {
+        let (len, _) = rows.size_hint();
+        let mut ids = Vec::with_capacity(len);
+        let mut building = Building::with_capacity(len);
+        let (mut bytes, mut ends) = (Vec::with_capacity(len * 32), Vec::with_capacity(len));
+        for (id, reading) in rows {
+            ids.push(id);
             building.push(&reading);
             bytes.extend_from_slice(&reading.sensor.to_le_bytes());
             for number in reading.numbers {

@@ -1,5 +1,6 @@
 //! SQLite through rusqlite 0.37: [WAL](https://www.sqlite.org/wal.html), prepared statements, one
-//! transaction per batch, `synchronous` FULL, or NORMAL when relaxed.
+//! transaction per batch, `synchronous` FULL, or NORMAL when relaxed. With a key, `INSERT OR
+//! REPLACE`.
 //!
 //! The table is [`WITHOUT ROWID`](https://www.sqlite.org/withoutrowid.html), which the
 //! documentation advises for composite keys and rows of less than a twentieth of a page. Each
@@ -28,17 +29,30 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
         options: *options,
         idle: Mutex::default(),
     };
+    let arrival = if options.has_key {
+        ""
+    } else {
+        "arrival INTEGER NOT NULL,"
+    };
+    let rank = store.rank();
     store.with(|connection| {
-        let sql = "CREATE TABLE IF NOT EXISTS readings (
-            at INTEGER NOT NULL, arrival INTEGER NOT NULL, sensor INTEGER NOT NULL,
+        let sql = format!(
+            "CREATE TABLE IF NOT EXISTS readings (
+            at INTEGER NOT NULL, {arrival} sensor INTEGER NOT NULL,
             celsius REAL NOT NULL, pressure REAL NOT NULL, humidity REAL NOT NULL, state TEXT NOT NULL,
-            PRIMARY KEY (at, arrival)) WITHOUT ROWID";
-        connection.execute_batch(sql).expect("creates");
+            PRIMARY KEY (at, {rank})) WITHOUT ROWID"
+        );
+        connection.execute_batch(&sql).expect("creates");
     });
     Box::new(store)
 }
 
 impl Sqlite {
+    /// The column by which rows of one time are told apart.
+    fn rank(&self) -> &'static str {
+        if self.options.has_key { "sensor" } else { "arrival" }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> T {
         let idle = self.idle.lock().pop();
         let mut connection = idle.unwrap_or_else(|| self.connect());
@@ -84,7 +98,11 @@ impl TableStore for Sqlite {
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .expect("begins");
             {
-                let sql = "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let sql = if self.options.has_key {
+                    "INSERT OR REPLACE INTO readings VALUES (?1, ?3, ?4, ?5, ?6, ?7)"
+                } else {
+                    "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                };
                 let mut insert = writing.prepare_cached(sql).expect("prepares");
                 for (id, reading) in sorted {
                     let [first, second, third] = reading.numbers;
@@ -112,7 +130,8 @@ impl TableStore for Sqlite {
     }
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
-        let sql = format!("SELECT {COLUMNS} FROM readings WHERE at >= ?1 AND at < ?2 ORDER BY at, arrival");
+        let rank = self.rank();
+        let sql = format!("SELECT {COLUMNS} FROM readings WHERE at >= ?1 AND at < ?2 ORDER BY at, {rank}");
         self.with(|connection| {
             let mut select = connection.prepare_cached(&sql).expect("prepares");
             let mut rows = select.query([from, to]).expect("reads");
@@ -125,7 +144,8 @@ impl TableStore for Sqlite {
     }
 
     fn point(&self, row: RowId) -> Option<u64> {
-        let sql = format!("SELECT {COLUMNS} FROM readings WHERE at = ?1 AND arrival = ?2");
+        let rank = self.rank();
+        let sql = format!("SELECT {COLUMNS} FROM readings WHERE at = ?1 AND {rank} = ?2");
         self.with(|connection| {
             let mut select = connection.prepare_cached(&sql).expect("prepares");
             let id = params![row.time, row.arrival];
@@ -135,7 +155,8 @@ impl TableStore for Sqlite {
     }
 
     fn newest(&self, rows: usize, show: &mut dyn FnMut(&RecordBatch)) {
-        let sql = format!("SELECT {COLUMNS} FROM readings ORDER BY at DESC, arrival DESC LIMIT ?1");
+        let rank = self.rank();
+        let sql = format!("SELECT {COLUMNS} FROM readings ORDER BY at DESC, {rank} DESC LIMIT ?1");
         self.with(|connection| {
             let mut select = connection.prepare_cached(&sql).expect("prepares");
             let mut found = select.query([rows]).expect("reads");
