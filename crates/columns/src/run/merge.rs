@@ -25,8 +25,9 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
     sources: Vec<Source<'t, S>>,
-    /// The next row of each source, side by side as each row is compared with all of them.
-    next: Vec<Place>,
+    /// The rank of the next row of each source, side by side as each row is compared with all of
+    /// them.
+    next: Vec<u128>,
     writer: ColumnRunWriter<'t, S>,
     stretches: Stretches,
     taken: u64,
@@ -46,6 +47,8 @@ struct Source<'t, S: PageStore + 't> {
     /// The current leaf, and its rows not unpacked yet.
     leaf: Option<(RunLeaf<S::Pin<'t>>, Range<usize>)>,
     columns: ColumnSet,
+    /// Their number among the sets of the stretches, once rows of them are there.
+    set: Option<usize>,
     places: Places,
     /// Unpacked rows that are left; at least one.
     rows: Range<usize>,
@@ -64,6 +67,7 @@ impl<'t, S: PageStore> Source<'t, S> {
             bounds,
             leaf: None,
             columns: Arc::new([]),
+            set: None,
             places: Places::none(),
             rows: 0..0,
         };
@@ -80,6 +84,7 @@ impl<'t, S: PageStore> Source<'t, S> {
                 left.start = piece.end;
                 let columns = (0..leaf.columns()).map(|column| leaf.decode(column, piece.clone()));
                 self.columns = columns.collect::<Result<_>>()?;
+                self.set = None;
                 let places = self.kind.places(&self.columns).filter(Places::ascend);
                 let damaged = || {
                     corrupt(
@@ -103,8 +108,8 @@ impl<'t, S: PageStore> Source<'t, S> {
         }
     }
 
-    fn next(&self) -> Place {
-        self.places.get(self.rows.start)
+    fn next(&self) -> u128 {
+        self.places.get(self.rows.start).rank()
     }
 }
 
@@ -129,24 +134,23 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
         })
     }
 
-    /// Returns the source whose row comes first, and the first row of the others.
-    fn first(&self) -> Option<(usize, Option<Place>)> {
-        let (&next, rest) = self.next.split_first()?;
-        let (mut first, mut second) = ((0, next), None);
-        for (&next, number) in rest.iter().zip(1..) {
-            if next < first.1 {
-                second = Some(first.1);
-                first = (number, next);
-            } else if second.is_none_or(|second| next < second) {
-                second = Some(next);
-            }
+    /// Returns the source whose row comes first, and the rank of the first row of the others, or
+    /// the greatest.
+    fn first(&self) -> Option<(usize, u128)> {
+        let (mut first, mut second, mut number) = (u128::MAX, u128::MAX, 0);
+        for (at, &next) in self.next.iter().enumerate() {
+            // Selected without branches, of which half would be mispredicted.
+            number = if next < first { at } else { number };
+            second = second.min(first.max(next));
+            first = first.min(next);
         }
-        Some((first.0, second))
+        (!self.next.is_empty()).then_some((number, second))
     }
 
     /// Passes the merged rows so far to the writer.
     fn write(&mut self) -> Result<()> {
         let columns = self.stretches.build().map_err(bedload_pages::Error::store)?;
+        self.sources.iter_mut().for_each(|source| source.set = None);
         self.writer.push(columns)
     }
 }
@@ -159,14 +163,15 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
         {
             let source = &mut self.sources[number];
             let most = source.rows.start.saturating_add(left).min(source.rows.end);
-            let end = match limit {
-                None => most,
-                Some(limit) => source
-                    .places
-                    .gallop(source.rows.start + 1..most, |place| place > limit),
-            };
+            let end = source
+                .places
+                .gallop(source.rows.start + 1..most, |place| place.rank() > limit);
             let stretch = source.rows.start..end;
-            self.stretches.push(&source.columns, stretch.clone());
+            let set = source.set.get_or_insert_with(|| {
+                let columns = source.columns.clone();
+                self.stretches.add_set(columns)
+            });
+            self.stretches.push_of(*set, stretch.clone());
             source.rows.start = end;
             left -= stretch.len();
             self.taken += stretch.len() as u64;
@@ -189,7 +194,8 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
 
     fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
         let (number, _) = self.first()?;
-        let next = self.next[number];
+        let source = &self.sources[number];
+        let next = source.places.get(source.rows.start);
         key.clear();
         key.extend_from_slice(&I64Order::key(next.time));
         Some(next.sequence)

@@ -53,11 +53,14 @@ impl Stretches {
     pub fn push(&mut self, set: &ColumnSet, rows: Range<usize>) {
         // The last set is the likeliest.
         let known = self.sets.iter().rposition(|known| Arc::ptr_eq(known, set));
-        let number = known.unwrap_or_else(|| {
-            self.sets.push(set.clone());
-            self.sets.len() - 1
-        });
+        let number = known.unwrap_or_else(|| self.add_set(set.clone()));
         self.push_of(number, rows);
+    }
+
+    /// Adds a set, and returns its number until [`build`](Self::build).
+    pub fn add_set(&mut self, set: ColumnSet) -> usize {
+        self.sets.push(set);
+        self.sets.len() - 1
     }
 
     /// Appends rows of the set with this number.
@@ -87,11 +90,9 @@ impl Stretches {
     ///
     /// The text or bytes of a column exceed one array's capacity.
     pub fn build(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
-        let Self {
-            sets,
-            stretches,
-            rows,
-        } = std::mem::take(self);
+        let (sets, rows) = (std::mem::take(&mut self.sets), std::mem::take(&mut self.rows));
+        // Its memory is kept for the next ones.
+        let mut stretches = std::mem::take(&mut self.stretches);
         let is_long = stretches.len() * LONG_ROWS <= rows;
         let picks: Vec<(usize, usize)> = if is_long {
             Vec::new()
@@ -116,6 +117,9 @@ impl Stretches {
             let arrays: Vec<&dyn Array> = sets.iter().map(|set| &*set[column]).collect();
             interleave(&arrays, &picks)
         };
-        (0..sets.first().map_or(0, |set| set.len())).map(column).collect()
+        let built: Result<_, _> = (0..sets.first().map_or(0, |set| set.len())).map(column).collect();
+        stretches.clear();
+        self.stretches = stretches;
+        built
     }
 }
