@@ -289,8 +289,8 @@ impl Log {
         }
     }
 
-    /// The log of a store whose commits do not wait for a sync: filling space with zeros and writing
-    /// whole blocks would only be in their way.
+    /// The log of a store whose commits do not wait for a sync: filling space with zeros and
+    /// writing whole blocks would only be in their way.
     pub(crate) fn relaxed(mut self) -> Self {
         self.is_relaxed = true;
         self
@@ -503,8 +503,8 @@ impl Log {
 }
 
 impl State {
-    /// Takes what is buffered, with its offset in the file. In whole blocks, the one that is not full
-    /// stays, to be written again.
+    /// Takes what is buffered, with its offset in the file. In whole blocks, the one that is not
+    /// full stays, to be written again.
     fn take_buffer(&mut self, in_whole_blocks: bool) -> (Buffer, u64) {
         let mut next = std::mem::take(&mut self.idle);
         let mut done = self.buffer.len();
