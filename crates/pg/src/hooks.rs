@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
+use std::time::Duration;
 
 use bedload_trees::be_tree::MaintenanceWork;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, Spi, pg_sys};
@@ -32,6 +33,9 @@ pub(crate) enum Pause {
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
 static PAUSES: [GucSetting<i32>; 6] = [const { GucSetting::<i32>::new(0) }; 6];
+
+/// How many seconds a worker stays that finds nothing to do, if that is longer than usual.
+static LINGER: GucSetting<i32> = GucSetting::<i32>::new(0);
 
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -62,6 +66,16 @@ pub(crate) fn register() {
         c"A statement that tests have executed when the entries of a transaction have been published.",
         c"",
         &LATE_STATEMENT,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"bedload.worker_lingers",
+        c"The seconds that tests have an idle worker stay.",
+        c"",
+        &LINGER,
+        0,
+        3600,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -99,6 +113,10 @@ pub(crate) fn execute_late_statement() {
         // SAFETY: pushed above.
         unsafe { pg_sys::PopActiveSnapshot() };
     }
+}
+
+pub(crate) fn linger() -> Duration {
+    Duration::from_secs(LINGER.get().unsigned_abs().into())
 }
 
 pub(crate) fn shrunk() -> u64 {

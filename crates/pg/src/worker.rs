@@ -52,6 +52,14 @@ const TURN: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
+/// [`LINGER`], longer where a test asks for that.
+fn linger() -> Duration {
+    #[cfg(feature = "harness")]
+    return LINGER.max(crate::hooks::linger());
+    #[cfg(not(feature = "harness"))]
+    LINGER
+}
+
 const EXCLUSIVE: pg_sys::LOCKMODE = pg_sys::ExclusiveLock.cast_signed();
 /// The lock under which sessions begin in a database, and that under which rows are inserted.
 const ROW_EXCLUSIVE: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock.cast_signed();
@@ -108,7 +116,7 @@ fn page_of(database: pg_sys::Oid, id: pg_sys::Oid) -> pg_sys::LOCKTAG {
     )
 }
 
-/// What to do about an index that has work and no worker.
+/// A commit's choice where merges are due and no worker is at the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// One was called a moment ago.
@@ -319,8 +327,8 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
         note(called_in_vain());
         return;
     }
-    // What depends on its transactions is logged behind them, so none need wait until it is
-    // durable.
+    // Its commits need not wait for the disk: the log records of whatever depends on them follow
+    // theirs.
     // SAFETY: a setting of this process.
     unsafe {
         pg_sys::SetConfigOption(
@@ -335,7 +343,7 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
         report(pg_sys::BackendState::STATE_RUNNING, c"merging");
         match in_transaction(|| turn(id)) {
             Turn::Worked => last = Instant::now(),
-            Turn::Idle if last.elapsed() <= LINGER => {
+            Turn::Idle if last.elapsed() <= linger() => {
                 report(pg_sys::BackendState::STATE_IDLE, c"");
                 BackgroundWorker::wait_latch(Some(LOOK));
             }

@@ -257,7 +257,7 @@ impl Scan {
         let of_pages = self.table.count(&*self.view.pages, bounds)?;
         let heads = self.view.heads(self.table.entry.id);
         let of_heads = heads.map(|head| head.count(bounds, self.visible));
-        Ok(of_pages.map(|rows| (rows.saturating_add(of_heads.sum::<u64>())).min(self.remaining)))
+        Ok(of_pages.map(|rows| rows.saturating_add(of_heads.sum()).min(self.remaining)))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {

@@ -52,9 +52,9 @@ impl Index {
                 self.slow_down(tree, count);
             }
         } else {
-            // Whoever brings entries pays for their way down, whole merges at a time: what is left
-            // of a merge that is not done is lost with this call. What is due is told by the nodes,
-            // so any other session can go on.
+            // Each commit pays for the way down of its own entries. It does whole merges, as one
+            // that is not finished is lost with this call. Nodes tell which merges are due, so any
+            // session can do the next one.
             let enough = WORK_PER_ENTRY * count;
             while self.done(maintainer.finish_one()) == Progress::Paused {
                 interrupt_point();

@@ -55,6 +55,16 @@ fn with_paused_worker(cluster: &Cluster, table: &str) -> Client {
     holder
 }
 
+/// A server with a table whose worker pauses, a session, and the one that holds the worker up.
+fn paused(settings: &str) -> (Cluster, Client, Client) {
+    let cluster = Cluster::start_with(settings);
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let holder = with_paused_worker(&cluster, "t");
+    (cluster, client, holder)
+}
+
 #[test]
 fn a_worker_does_what_commits_have_made_due() {
     let cluster = Cluster::start_with("bedload.max_workers = 2");
@@ -128,7 +138,7 @@ fn workers_are_counted() {
     check(&mut client, "u_k");
 }
 
-/// Statements that need an index, or its database, for themselves wait for a merge at most.
+/// Statements that need an index for themselves wait for a merge at most.
 #[test]
 fn a_worker_gives_way() {
     let cluster = Cluster::start_with(PAUSES);
@@ -150,7 +160,21 @@ fn a_worker_gives_way() {
         other.join().expect("it succeeds");
         until(&mut client, WORKERS, 0);
     }
-    for round in 0..4 {
+    let log = cluster.log();
+    assert_eq!(log.matches("ERROR").count(), 0, "{log}");
+}
+
+/// A worker ends when its database is to be dropped or copied, for which the server waits some
+/// seconds, though it would stay for longer.
+#[test]
+fn a_worker_leaves_a_database_that_is_wanted() {
+    let cluster = Cluster::start_with("bedload.max_workers = 2\nbedload.worker_lingers = 60");
+    let mut client = cluster.client();
+    for statement in [
+        "DROP DATABASE d",
+        "DROP DATABASE d WITH (FORCE)",
+        "CREATE DATABASE e TEMPLATE d; DROP DATABASE d",
+    ] {
         execute(&mut client, "CREATE DATABASE d");
         let mut other = connect_to(&cluster.socket(), "d").expect("a session");
         execute(&mut other, "CREATE EXTENSION bedload");
@@ -159,8 +183,10 @@ fn a_worker_gives_way() {
             insert(&mut other, "t");
         }
         drop(other);
-        let how = if round % 2 == 0 { "" } else { "WITH (FORCE)" };
-        execute(&mut client, &format!("DROP DATABASE d {how}"));
+        for statement in statement.split("; ") {
+            execute(&mut client, statement);
+        }
+        assert_eq!(number(&mut client, WORKERS), 0);
     }
     let log = cluster.log();
     assert_eq!(log.matches("ERROR").count(), 0, "{log}");
@@ -169,11 +195,7 @@ fn a_worker_gives_way() {
 /// A worker that fails says so, and is not called again for some time.
 #[test]
 fn a_worker_that_fails_is_not_called_again_at_once() {
-    let cluster = Cluster::start_with(PAUSES);
-    let mut client = cluster.client();
-    declare(&mut client);
-    create_table(&mut client);
-    let holder = with_paused_worker(&cluster, "t");
+    let (cluster, mut client, holder) = paused(PAUSES);
     let cancel =
         "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'bedload worker'";
     assert_eq!(number(&mut client, cancel), 1);
@@ -222,11 +244,7 @@ fn what_a_killed_worker_leaves_is_reclaimed() {
 /// `VACUUM` beside a worker waits for the merge at hand, and takes none of its pages.
 #[test]
 fn vacuum_waits_for_a_worker() {
-    let cluster = Cluster::start_with(PAUSES);
-    let mut client = cluster.client();
-    declare(&mut client);
-    create_table(&mut client);
-    let holder = with_paused_worker(&cluster, "t");
+    let (cluster, mut client, holder) = paused(PAUSES);
     let socket = cluster.socket();
     let vacuum = thread::spawn(move || execute(&mut connect(&socket).expect("a session"), "VACUUM t"));
     // It has found the pages of the runs that the worker is about to free, and looks again when
@@ -244,11 +262,8 @@ fn vacuum_waits_for_a_worker() {
 /// `VACUUM` does not take pages for lost that a worker has written and is about to name.
 #[test]
 fn vacuum_takes_no_pages_of_a_merge() {
-    let cluster = Cluster::start_with("bedload.max_workers = 2\nbedload.pause_before_naming = 7");
-    let mut client = cluster.client();
-    declare(&mut client);
-    create_table(&mut client);
-    let holder = with_paused_worker(&cluster, "t");
+    let settings = "bedload.max_workers = 2\nbedload.pause_before_naming = 7";
+    let (_cluster, mut client, holder) = paused(settings);
     execute(
         &mut client,
         "SET bedload.pause_before_naming = 0; SET statement_timeout = '60s'",

@@ -5,20 +5,19 @@ const COUNTED_ROWS_MIN: usize = 512;
 /// Bits of a digit, at most: as many counters as the nearest cache holds.
 const DIGIT_BITS_MAX: u32 = 11;
 
-/// The rows in the order of their times, and of their numbers where times are equal. Times that
-/// span less than 2^64 over the number of rows are sorted digit by digit, in as many passes as the
-/// span has digits: O(rows), and for a batch of 10,000 rows a second late a fifth of the time that
-/// comparing takes.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "numbers of rows were seen to have 32 bits"
-)]
+/// Returns the numbers of rows, of which there are fewer than 2^32, in the order of their times;
+/// rows with the same time keep their order.
+///
+/// A time, counted from the least one, and the number of its row usually fit into 64 bits. Such
+/// words are sorted digit by digit, in one pass for each digit of the time: O(rows). For a batch of
+/// 10,000 rows, each up to a second late, that takes a fifth of the time of comparing rows.
+#[expect(clippy::cast_possible_truncation, reason = "numbers of rows have 32 bits")]
 pub(super) fn by_time(times: &[i64]) -> Vec<u32> {
     let least = times.iter().copied().min().unwrap_or_default();
     let greatest = times.iter().copied().max().unwrap_or_default();
     let row_bits = u64::BITS - (times.len() as u64).leading_zeros();
     let time_bits = u64::BITS - greatest.abs_diff(least).leading_zeros();
-    if row_bits > u32::BITS || row_bits + time_bits > u64::BITS {
+    if row_bits + time_bits > u64::BITS {
         return by_comparing(times);
     }
     let mut rows: Vec<u64> = times

@@ -297,7 +297,7 @@ fn a_table_of_random_numbers_rarely_tries_to_pack_them() {
         let numbers = Int64Array::from_iter_values(rows.map(number));
         let batch = RecordBatch::try_new(columns.clone(), vec![Arc::new(times), Arc::new(numbers)]);
         let before = store.metrics().log_bytes;
-        // What is known of the table is not that of one handle, nor of one checkpoint.
+        // Failed attempts are remembered by the table, across its handles and checkpoints.
         let table = store.table("t").expect("there");
         table.append(&batch.expect("of one length")).expect("appends");
         if time % 3 == 0 {

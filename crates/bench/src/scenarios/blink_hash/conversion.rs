@@ -1,5 +1,5 @@
-//! What scans of Blink-hash take while they convert hash leaves and after that, and how much of it
-//! is the way down (Figures 1 and 2 of the SB-tree paper).
+//! Scans of Blink-hash while they convert hash leaves, the same scans afterwards, and scans of one
+//! entry, whose time is that of the descent (Figures 1 and 2 of the SB-tree paper).
 
 use std::hint::black_box;
 

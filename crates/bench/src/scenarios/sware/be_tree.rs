@@ -58,15 +58,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
         Degree::Nearly(100.0, 50.0),
         Degree::Scrambled,
     ];
-    let records = degrees.map(|degree| {
-        by_degree.at(
-            degree,
-            |trial, _| trial,
-            &entrants(),
-            |entrant, input, rng| (entrant.make)(input, rng),
-        )
-    });
-    records.concat()
+    by_degree.run(&degrees, &entrants())
 }
 
 impl SerialSubject for Tree {

@@ -134,6 +134,19 @@ pub(super) struct ByDegree<'p> {
 }
 
 impl<'p> ByDegree<'p> {
+    /// Runs the turns of entrants at several degrees, those of them that are selected.
+    pub(super) fn run(&self, degrees: &[Degree], entrants: &[Entrant<Turn>]) -> Vec<Record> {
+        let at = |&degree: &Degree| {
+            self.at(
+                degree,
+                |trial, _| trial,
+                entrants,
+                |entrant, input, rng| (entrant.make)(input, rng),
+            )
+        };
+        degrees.iter().flat_map(at).collect()
+    }
+
     /// Runs one degree, if it is selected. `set` adds parameters.
     pub(super) fn at<M>(
         &self,
