@@ -63,19 +63,23 @@ impl Pace {
         if delay.is_zero() {
             return delay;
         }
-        let now = Instant::now();
-        let wait = {
-            let mut free_at = self.free_at.lock();
-            let at = free_at.map_or(now, |at| at.max(now)) + delay;
-            *free_at = Some(at);
-            at - now
-        };
+        let wait = self.turn(delay, Instant::now());
         if wait < SHORTEST {
             return Duration::ZERO;
         }
-        let wait = wait.min(LONGEST);
         std::thread::sleep(wait);
         wait
+    }
+
+    /// Takes the next turn of a commit that is delayed now; returns how long it is until then. A
+    /// turn is never later than the longest wait: commits would go on waiting for time that none
+    /// of them slept, long after the flush.
+    fn turn(&self, delay: Duration, now: Instant) -> Duration {
+        let mut free_at = self.free_at.lock();
+        let at = free_at.map_or(now, |at| at.max(now)) + delay;
+        let at = at.min(now + LONGEST);
+        *free_at = Some(at);
+        at - now
     }
 }
 
@@ -100,5 +104,17 @@ mod tests {
         assert_eq!(pace.delay(1 << 20, 1.0), Duration::from_millis(32));
         pace.flushed(8 << 20, Duration::from_millis(0));
         assert_eq!(pace.delay(1 << 20, 1.0), Duration::from_millis(28));
+    }
+
+    #[test]
+    fn no_commit_waits_for_turns_that_were_not_slept() {
+        let (pace, now) = (Pace::default(), Instant::now());
+        for _ in 0..100 {
+            assert!(pace.turn(LONGEST, now) <= LONGEST);
+        }
+        // All of them are awake by then, whatever they would have waited without the limit.
+        let awake = now + LONGEST;
+        assert_eq!(pace.turn(SHORTEST, awake), SHORTEST);
+        assert_eq!(pace.turn(SHORTEST, awake), 2 * SHORTEST, "one after another");
     }
 }
