@@ -380,11 +380,7 @@ impl Engine {
     pub(crate) fn delete(&self, table: TableId, deletion_at: impl Fn(u64) -> Deletion) -> Result<()> {
         self.check_writable()?;
         self.with_reserve(|| {
-            // It takes next to no memory, and may be what makes room on a full disk.
-            match self.make_room(0) {
-                Err(Error::NoSpace { .. }) => {}
-                done => done?,
-            }
+            self.make_room_to_delete()?;
             let (position, numbers) = self.commit([table], |first, view| {
                 let deletion = deletion_at(first);
                 let position = self.log.append(&Record::delete_body(table, &deletion))?;
@@ -456,6 +452,15 @@ impl Engine {
         durable.map_err(|error| self.fail(error))?;
         self.order.show(end);
         Ok(())
+    }
+
+    /// As [`make_room`](Self::make_room), for deletions alone: they take next to no memory, and may
+    /// be what makes room on a full disk.
+    pub(super) fn make_room_to_delete(&self) -> Result<()> {
+        match self.make_room(0) {
+            Err(Error::NoSpace { .. }) => Ok(()),
+            done => done,
+        }
     }
 
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for

@@ -1,6 +1,6 @@
 //! One commit over several tables.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -98,7 +98,7 @@ impl Engine {
     /// Commits changes of several tables: they become durable and visible together.
     pub(crate) fn commit_group(&self, group: Group) -> Result<Appended> {
         let Group {
-            changes,
+            mut changes,
             mut appended,
             bytes,
             ..
@@ -109,13 +109,34 @@ impl Engine {
             appended.first_sequence = self.next_sequence();
             return Ok(appended);
         }
-        self.with_space(|| self.make_room(bytes))?;
+        let (position, numbers) = if changes.iter().all(Change::takes_back) {
+            self.with_reserve(|| {
+                self.make_room_to_delete()?;
+                self.place_group(&mut changes)
+            })
+        } else {
+            self.with_space(|| {
+                self.make_room(bytes)?;
+                self.place_group(&mut changes)
+            })
+        }?;
+        appended.first_sequence = numbers.start;
+        self.counters.committed(appended.rows);
+        let end = numbers.end;
+        let logged = Some(Logged { position, end });
+        self.finish(&Begun { appended, logged })?;
+        Ok(appended)
+    }
+
+    /// Puts changes into the log and the active generation; returns where their record ends, and
+    /// their sequence numbers. On an error they are left as they are.
+    fn place_group(&self, changes: &mut Vec<Change>) -> Result<(u64, Range<u64>)> {
         let tables: Vec<TableId> = changes.iter().map(|change| change.table().entry.id).collect();
         let ((position, added), numbers) = self.commit(tables, |first, view| {
             let mut next = first;
             let mut heads = Vec::with_capacity(changes.len());
             let mut deletions = Vec::new();
-            for change in &changes {
+            for change in &*changes {
                 let id = change.table().entry.id;
                 match change {
                     Change::Append { rows, .. } => {
@@ -140,14 +161,14 @@ impl Engine {
             }
             let bodies: Vec<[&[u8]; 2]> = heads
                 .iter()
-                .zip(&changes)
+                .zip(&*changes)
                 .map(|(head, change)| [&head[..], change.record()])
                 .collect();
             let position = self.log.append_group(&bodies)?;
             let active = view.active();
             let (mut sequence, mut deletions) = (first, deletions.into_iter());
             let mut added = Vec::with_capacity(changes.len());
-            for change in changes {
+            for change in changes.drain(..) {
                 match change {
                     Change::Append { table, rows } => {
                         let count = rows.len() as u64;
@@ -169,12 +190,7 @@ impl Engine {
         })?;
         let to_merge = added.into_iter().filter_map(Added::settle);
         to_merge.for_each(|head| head.merge_small());
-        appended.first_sequence = numbers.start;
-        self.counters.committed(appended.rows);
-        let end = numbers.end;
-        let logged = Some(Logged { position, end });
-        self.finish(&Begun { appended, logged })?;
-        Ok(appended)
+        Ok((position, numbers))
     }
 }
 
@@ -216,6 +232,11 @@ impl Change {
         match self {
             Self::Append { table, .. } | Self::Delete { table, .. } | Self::Replace { table, .. } => table,
         }
+    }
+
+    /// Whether it takes rows back, and adds none.
+    fn takes_back(&self) -> bool {
+        matches!(self, Self::Delete { .. })
     }
 
     /// The rows that follow the head of the part of the record.

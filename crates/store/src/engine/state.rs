@@ -90,7 +90,7 @@ impl Engine {
 
     /// Runs an operation that a full disk leaves without effect, and once more if the disk was full
     /// and space was given back that is kept for what is to be written.
-    pub(super) fn with_space<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
+    pub(super) fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match operation() {
             Err(full @ Error::NoSpace { .. }) if !self.is_full => {
                 let had_blocks = self.blocks.give_back();
@@ -108,8 +108,8 @@ impl Engine {
     }
 
     /// As [`with_space`](Self::with_space), for an operation that takes something back: for that there is a reserve.
-    pub(super) fn with_reserve<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
-        match self.with_space(&operation) {
+    pub(super) fn with_reserve<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+        match self.with_space(&mut operation) {
             Err(full @ Error::NoSpace { .. }) if !self.is_full => {
                 if self.reserve.give_back() {
                     operation()

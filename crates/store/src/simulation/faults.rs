@@ -2,8 +2,9 @@
 
 use bedload_testkit::{Rng, stride};
 
+use super::full::batch;
 use super::say;
-use super::workload::{WRITERS, Writer, columns, create_tables, open, options};
+use super::workload::{KEYED, WRITERS, Writer, columns, create_tables, open, options, table_name};
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::error::Error;
 use crate::rows::TableSchema;
@@ -258,7 +259,7 @@ fn spare_bytes(disk: &SimDisk) -> u64 {
 fn a_disk_is_full_once_nothing_is_kept_for_the_log() {
     /// Something that takes space.
     type Taking = fn(&Store, &mut [Writer]) -> Result<(), Error>;
-    let operations: [(&str, Taking); 3] = [
+    let operations: [(&str, Taking); 5] = [
         ("appends", |store, writers| {
             let next = writers.iter_mut().find(|writer| !writer.is_done());
             next.expect("operations enough for this disk").step(store)
@@ -274,16 +275,30 @@ fn a_disk_is_full_once_nothing_is_kept_for_the_log() {
             let writer = next.expect("operations enough for this disk");
             writer.step(store).and_then(|()| store.flush())
         }),
+        ("commits of two tables", |store, _| {
+            let mut changes = store.write_batch();
+            for writer in 0..2 {
+                changes.append(&store.table(&table_name(writer))?, &batch(0..20))?;
+            }
+            changes.commit().map(drop)
+        }),
+        ("rows that take the place of others", |store, _| {
+            let table = store.table(&table_name(KEYED))?;
+            table.append(&batch(0..20)).map(drop)
+        }),
     ];
-    for (name, take) in operations {
+    // Either memory is full first, or the log has no space for a record.
+    let heads = [64 << 10, 1 << 20];
+    for ((name, take), head_bytes) in operations.iter().flat_map(|each| heads.map(|head| (each, head))) {
         let disk = SimDisk::new(3);
-        let store = open(&disk, options()).expect("creates");
+        let store = open(&disk, options().head_bytes(head_bytes)).expect("creates");
         create_tables(&store).expect("fresh tables");
         let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 400, 3)).collect();
         for writer in &mut writers {
             (0..40).for_each(|_| writer.step(&store).expect("a sound disk"));
             store.flush().expect("a sound disk");
         }
+        take(&store, &mut writers).expect("a sound disk");
         let kept = spare_bytes(&disk);
         assert!(kept > 0, "{name}: segments are kept");
         disk.set_capacity(disk.used());

@@ -77,7 +77,7 @@ fn a_store_is_opened_however_full_the_disk_is() {
     assert!(read > 4 && written > 20, "{read} read, {written} written");
 }
 
-fn batch(times: std::ops::Range<i64>) -> RecordBatch {
+pub(super) fn batch(times: std::ops::Range<i64>) -> RecordBatch {
     let texts = times
         .clone()
         .map(|time| "x".repeat(usize::try_from(time % 50).unwrap_or(0)));
@@ -155,4 +155,35 @@ fn a_deletion_that_is_durable_is_no_failure() {
     store.close().expect("what the log has is durable");
     let store = open(&disk, options()).expect("reads");
     assert_eq!(count(&store.table("t").expect("there")), left);
+}
+
+#[test]
+fn a_commit_of_deletions_in_several_tables_has_the_reserve() {
+    let disk = SimDisk::new(2);
+    let store = open(&disk, options()).expect("creates");
+    let names = ["a", "b"];
+    let tables = names.map(|name| {
+        let schema = TableSchema::new(columns(), "at").expect("storable");
+        let table = store.create_table(name, schema).expect("fresh");
+        table.append(&batch(0..300)).expect("a sound disk");
+        table
+    });
+    disk.set_capacity(disk.used() + (16 << 10));
+    let added = fill(&tables[0], 300);
+    // More of them than fit where rows did not, and so many that a flush is tried.
+    for first in (0..180).step_by(60) {
+        let mut changes = store.write_batch();
+        for time in first..first + 60 {
+            for table in &tables {
+                changes.delete_range(table, time..=time).expect("its table");
+            }
+        }
+        changes.commit().expect("there is a reserve");
+    }
+    let left = tables.each_ref().map(count);
+    assert_eq!(left, [120 + added.cast_unsigned(), 120]);
+    drop(tables);
+    store.close().expect("what the log has is durable");
+    let store = open(&disk, options()).expect("reads");
+    assert_eq!(names.map(|name| count(&store.table(name).expect("there"))), left);
 }

@@ -29,7 +29,7 @@ const SPARSE: usize = WRITERS - 1;
 /// The writer whose rows are in order.
 const IN_ORDER: usize = WRITERS - 2;
 /// The writer whose table has a key: one row of each time and text.
-const KEYED: usize = WRITERS - 3;
+pub(super) const KEYED: usize = WRITERS - 3;
 /// The interval of the sparse table.
 const INTERVAL: i64 = 1000;
 pub(super) const STORE: &str = "/store";
