@@ -18,8 +18,9 @@ pub enum Durability {
     },
     /// Once its rows are with the operating system: they survive the death of the process. Loss of
     /// power may take the newest commits, never one without all that came after it: at most the
-    /// last 8 MiB of log or the last second, whichever is less (without the background thread: the
-    /// last 8 MiB, until the next commit after a second).
+    /// last 8 MiB of log or the last second, whichever is less. Without the background thread, and
+    /// while it flushes, it is the last 8 MiB until the next commit after a second. Once the store
+    /// is closed or dropped, nothing is lost.
     Relaxed,
 }
 

@@ -280,8 +280,8 @@ impl Store {
     }
 
     /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping
-    /// the store instead is as safe. On a full disk rows stay in the log, durably, which is no
-    /// failure: nothing is missing.
+    /// the store instead is as safe: what was committed is durable then, and an error is logged. On
+    /// a full disk rows stay in the log, durably, which is no failure: nothing is missing.
     ///
     /// # Errors
     ///

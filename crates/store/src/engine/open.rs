@@ -181,13 +181,17 @@ impl Begun {
 }
 
 impl Drop for Engine {
-    /// Leaves a last record behind those that are durable, which vouches for them: should one of
-    /// them be damaged later, it is not taken for one that was being written. Free space of pages
-    /// goes back to the file system, and so does space that was claimed ahead for blocks and for
-    /// the log.
+    /// Makes durable what was committed, and leaves a last record behind it, which vouches for it:
+    /// should a record be damaged later, it is not taken for one that was being written. Free space
+    /// of pages goes back to the file system, and so does space that was claimed ahead for blocks
+    /// and for the log.
     fn drop(&mut self) {
         // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {
+            return;
+        }
+        if let Err(error) = self.log.sync_to(self.log.end()) {
+            tracing::error!(%error, "whether the newest commits are durable is unknown");
             return;
         }
         // Blocks that snapshots held are released as well.

@@ -6,6 +6,7 @@
 
 mod backup;
 mod blocks;
+mod closing;
 mod damage;
 mod deletions;
 mod faults;

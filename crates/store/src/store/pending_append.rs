@@ -12,7 +12,8 @@ use crate::error::Result;
 /// visible yet.
 ///
 /// Dropped without a wait, they become durable and visible with the next commit that is waited for,
-/// flush or closing of the store; an error is then told to that one.
+/// flush or closing of the store; an error is then told to that one, or logged if the store is
+/// dropped.
 #[derive(Debug)]
 #[must_use = "whether the rows are durable is known once it was waited for"]
 pub struct PendingAppend {
