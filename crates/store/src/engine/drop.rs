@@ -18,7 +18,12 @@ impl Engine {
             let _flushing = self.flush.lock();
             self.check_writable()?;
             let table = self.view().catalogue.named(name)?.clone();
-            self.seal(true)?;
+            self.check_place()?;
+            // A flush that failed may have left rows of this table, which cannot be flushed first.
+            // Then nothing more is sealed.
+            if self.view().sealed().is_empty() {
+                self.seal(true)?;
+            }
             // Snapshots read on what is flushed. If that cannot be done, the table goes without its
             // newest rows.
             let dropped = self.flush_dropping(&table, None);

@@ -133,6 +133,8 @@ impl Engine {
         })
     }
 
+    /// Flushes first what a flush that failed has left sealed: if each attempt sealed more, memory
+    /// and log would grow for as long as flushes fail. The caller holds the flush lock.
     fn seal_as(&self, seal: Seal) -> Result<u64> {
         let Seal {
             must,
@@ -140,6 +142,9 @@ impl Engine {
             holds_back,
         } = seal;
         self.check_place()?;
+        if !self.view().sealed().is_empty() {
+            self.flush_sealed(None, |_, _| Ok(()))?;
+        }
         self.order.seal(|first, view| {
             if view.active().is_empty() {
                 if !must {

@@ -70,7 +70,7 @@ impl Engine {
             synced
         };
         if let Err(error) = done {
-            // The next writer that finds the memory for rows full tries again and gets the error.
+            // A writer that finds the memory for rows full tries again and gets the error.
             tracing::warn!(%error, "a flush in the background failed");
         }
         true

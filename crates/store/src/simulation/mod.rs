@@ -9,6 +9,7 @@ mod blocks;
 mod closing;
 mod damage;
 mod deletions;
+mod failing_flush;
 mod faults;
 mod full;
 mod groups;

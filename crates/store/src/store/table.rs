@@ -62,7 +62,8 @@ impl Table {
     /// # Errors
     ///
     /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the
-    /// table was dropped; the disk is full or fails.
+    /// table was dropped; the disk is full or fails; the memory for rows is full, and its flush
+    /// meets a damaged page.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         if self.has_key() {
             return self.append_keyed(batch);
