@@ -161,7 +161,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// There is no such table; the new name is empty, or that of a table; the disk fails.
+    /// There is no such table; the new name is not 1 to 255 bytes of printable text, or is that of
+    /// a table; the disk is full or fails.
     pub fn rename_table(&self, name: &str, new: &str) -> Result<()> {
         self.shared.engine.rename_table(name, new)
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::MutexGuard;
 
 use super::state::Engine;
+use super::table_name::check_name;
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
 use crate::rows::{Generation, TableId, TableSchema};
@@ -244,35 +245,6 @@ struct Seal {
     numbers: u64,
     /// Whether the newest rows stay in memory.
     holds_back: bool,
-}
-
-/// Bytes that the name of a table may have.
-const NAME_BYTES_MAX: usize = 255;
-
-/// Fails unless a name can be shown on one line, as it is: it may come from anywhere, and goes to
-/// terminals and logs.
-fn check_name(name: &str) -> Result<()> {
-    let reason = if name.is_empty() {
-        "a table needs a name".into()
-    } else if name.len() > NAME_BYTES_MAX {
-        format!(
-            "the name of a table has at most {NAME_BYTES_MAX} bytes, this one {}",
-            name.len()
-        )
-    } else if let Some(character) = name.chars().find(|&character| !is_printable(character)) {
-        format!("the name of a table is printable text; {name:?} has {character:?}")
-    } else {
-        return Ok(());
-    };
-    Err(Error::schema(reason))
-}
-
-/// Whether a character stands for itself: no control, no end of a line, nothing that changes the
-/// direction of what follows.
-fn is_printable(character: char) -> bool {
-    let is_control = character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}');
-    let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !is_control && !is_direction
 }
 
 /// Applies the rows and deletions of a sealed generation to the trees, but for those of the table

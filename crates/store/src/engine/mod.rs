@@ -38,6 +38,7 @@ mod reserve;
 mod retention;
 mod salvage;
 mod state;
+mod table_name;
 mod verify;
 mod wake;
 

@@ -1,14 +1,14 @@
 //! Renaming a table.
 
 use super::state::Engine;
+use super::table_name::check_name;
 use crate::error::{Error, Result};
 
 impl Engine {
     /// Gives a table another name, durably: with a checkpoint, as it is created with one.
     pub(crate) fn rename_table(&self, name: &str, new: &str) -> Result<()> {
-        if new.is_empty() {
-            return Err(Error::schema("a table needs a name"));
-        }
+        self.check_writable()?;
+        check_name(new)?;
         self.with_space(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;

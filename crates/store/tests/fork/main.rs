@@ -31,7 +31,7 @@ struct Handles {
     snapshot: Snapshot,
 }
 
-const ATTEMPTS: [Attempt; 11] = [
+const ATTEMPTS: [Attempt; 12] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
@@ -43,6 +43,7 @@ const ATTEMPTS: [Attempt; 11] = [
     ("create a table", |it| {
         create(&it.store, "another", Layout::Indexed).map(drop)
     }),
+    ("rename a table", |it| it.store.rename_table("t", "renamed")),
     ("drop a table", |it| it.store.drop_table("t")),
     ("verify", |it| it.store.verify().map(drop)),
     ("close", |it| it.store.clone().close()),

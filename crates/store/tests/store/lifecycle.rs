@@ -256,8 +256,11 @@ fn names_of_tables_are_short_printable_text() {
     for name in unfit {
         let refused = store.create_table(name, schema());
         assert!(matches!(refused, Err(Error::Schema { .. })), "{name:?}");
+        let refused = store.rename_table("t", name);
+        assert!(matches!(refused, Err(Error::Schema { .. })), "{name:?}");
     }
     assert_eq!(store.tables().len(), 5);
+    assert!(store.table("t").is_ok(), "it has its name still");
 }
 
 #[test]
