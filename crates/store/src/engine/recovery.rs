@@ -110,7 +110,7 @@ pub(super) fn recover(
         &**disk,
         log_dir,
         superblock.store_id,
-        superblock.log_start,
+        superblock.log_start..u64::MAX,
         |record, end, is_durable| {
             if !is_durable && !recovery.renew_blocks(&record)? {
                 return Ok(false);
@@ -215,7 +215,7 @@ impl Recovery<'_> {
         let Some((disk, dir)) = self.log.take() else {
             return Ok(());
         };
-        replay(&*disk, &dir, self.store_id, from, |record, _, _| {
+        replay(&*disk, &dir, self.store_id, from..u64::MAX, |record, _, _| {
             if let Record::Blocks { table, blocks, .. } = record {
                 for (block, named) in blocks {
                     self.blocks.take(table.0, block, named.layer);

@@ -136,7 +136,7 @@ fn image(data: &[u8]) -> SimDisk {
     let (disk, mut content) = (disk.copy(), content.clone());
     let log_dir = Path::new(STORE).join("log");
     let (store_id, log_start) = (content.superblock.store_id, content.superblock.log_start);
-    let mut log_end = replay(&disk, &log_dir, store_id, log_start, |_, _, _| Ok(true))
+    let mut log_end = replay(&disk, &log_dir, store_id, log_start..u64::MAX, |_, _, _| Ok(true))
         .expect("a sound log")
         .position;
     let mut fields = Reader::new(data);

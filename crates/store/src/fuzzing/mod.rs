@@ -132,7 +132,7 @@ pub fn log(data: &[u8]) {
             file.write_at(offset, bytes).expect("a sound disk");
         }
     }
-    let _ = replay(&disk, dir, store_id, 0, |_, _, _| Ok(true));
+    let _ = replay(&disk, dir, store_id, 0..u64::MAX, |_, _, _| Ok(true));
     let remains = LogRemains::find(&disk, dir).expect("a sound disk");
     let _ = remains.replay(Some(store_id), 0, &mut Vec::new(), |_, _, _| Ok(()));
 }

@@ -1,5 +1,6 @@
 //! Reading the log back after a crash or a close.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::reader::SegmentReader;
@@ -19,8 +20,9 @@ pub(crate) struct LogEnd {
     pub(crate) torn: bool,
 }
 
-/// Gives every record from position `from` on to `apply`, in order, with the position behind it,
-/// and whether something shows that it had been durable, and with it what it names.
+/// Gives every record that begins between two positions to `apply`, in order, with the position
+/// behind it, and whether something shows that it had been durable, and with it what it names.
+/// Beyond the range, which ends where a record does, others may be appending.
 ///
 /// A record that is not whole ends the log if nothing shows that it had been durable: writes since
 /// the last sync may be lost in any order. A later record whose `synced` lies beyond it shows that
@@ -34,9 +36,10 @@ pub(crate) fn replay(
     disk: &dyn Disk,
     dir: &Path,
     store_id: [u8; 16],
-    from: u64,
+    positions: Range<u64>,
     mut apply: impl FnMut(Record, u64, bool) -> Result<bool>,
 ) -> Result<LogEnd> {
+    let from = positions.start;
     let mut end = LogEnd {
         position: from,
         records: 0,
@@ -62,7 +65,7 @@ pub(crate) fn replay(
             return Err(Error::corrupt(path, "the header", reason));
         }
         let next = segments.get(index + 1).map(|(next, _)| *next);
-        read_segment(&segment, next, &mut end, &mut apply)?;
+        read_segment(&segment, (next, positions.end), &mut end, &mut apply)?;
     }
     if segments.is_empty() || segments[first].0 > from {
         return Err(Error::corrupt(
@@ -75,25 +78,26 @@ pub(crate) fn replay(
 }
 
 /// Reads a segment, and nothing from the beginning of the next one on: that was given up when that
-/// one was begun.
+/// one was begun. Nor from position `until` on: bytes that are read there may be older than those
+/// that are read after them.
 fn read_segment(
     segment: &Segment,
-    next: Option<u64>,
+    (next, until): (Option<u64>, u64),
     end: &mut LogEnd,
     apply: &mut impl FnMut(Record, u64, bool) -> Result<bool>,
 ) -> Result<()> {
     let path = &segment.path;
     let mut reader = SegmentReader::new(path, &*segment.file, segment.start)?;
-    let is_before_next = |position: u64| next.is_none_or(|next| position < next);
+    let limit = next.map_or(until, |next| next.min(until));
     // A segment is begun only once everything before it is durable.
     let (mut durable, mut vouching) = (next.unwrap_or(0), end.position);
-    while is_before_next(vouching)
+    while vouching < limit
         && let Some(frame) = reader.frame(vouching)?
     {
         durable = durable.max(frame.synced);
         vouching = frame.end();
     }
-    while is_before_next(end.position)
+    while end.position < limit
         && let Some(frame) = reader.frame(end.position)?
     {
         let offset = reader.offset(end.position);
@@ -104,6 +108,9 @@ fn read_segment(
         }
         end.position = frame.end();
         end.records += 1;
+    }
+    if end.position >= until {
+        return Ok(());
     }
     // Something that was written later may say that what is missing here had been durable.
     let mut position = end.position;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::{BLOCK_BYTES, DiskFile, FileId};
 use super::trace::{Event, Inode, SECTOR_BYTES, index, write};
-use super::{SimDisk, id_of, injected};
+use super::{Access, SimDisk, id_of, injected};
 
 #[derive(Debug)]
 pub(super) struct SimFile {
@@ -20,6 +20,8 @@ impl DiskFile for SimFile {
         let bytes = state.files[self.inode].get(index(offset)..).unwrap_or_default();
         let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);
+        drop(state);
+        self.disk.interrupted(Access::Read, self.inode);
         Ok(())
     }
 
@@ -28,8 +30,8 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        let state = &mut *state;
+        let mut locked = self.disk.state.lock();
+        let state = &mut *locked;
         let in_part = state.call_for_space(Some(self.inode), offset + bytes.len() as u64)?;
         let done = if in_part {
             &bytes[..state.rng.index(bytes.len() + 1)]
@@ -38,7 +40,12 @@ impl DiskFile for SimFile {
         };
         write(&mut state.files[self.inode], index(offset), done);
         state.did(Event::Write(self.inode, offset, done.into()));
-        if in_part { Err(injected()) } else { Ok(()) }
+        if in_part {
+            return Err(injected());
+        }
+        drop(locked);
+        self.disk.interrupted(Access::Write, self.inode);
+        Ok(())
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

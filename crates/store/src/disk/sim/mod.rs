@@ -61,6 +61,26 @@ pub(crate) enum FaultKind {
     Death,
 }
 
+/// What is done to the bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Something that others do between two calls of whoever reads or writes a file.
+struct Interruption {
+    access: Access,
+    inode: Inode,
+    then: Box<dyn FnOnce() + Send>,
+}
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interruption").finish_non_exhaustive()
+    }
+}
+
 /// A simulated disk. Clones are the same disk.
 #[derive(Debug, Clone)]
 pub(crate) struct SimDisk {
@@ -82,6 +102,7 @@ struct State {
     /// Bytes of each request to fetch some ahead.
     read_ahead: Vec<u64>,
     fault: Option<Fault>,
+    interruption: Option<Interruption>,
     /// Bytes that all files together may have.
     capacity: u64,
     /// Whether sectors of zeros take no space, as far as a file is asked how much it takes.
@@ -114,6 +135,7 @@ impl SimDisk {
             calls: 0,
             read_ahead: Vec::new(),
             fault: None,
+            interruption: None,
             capacity: u64::MAX,
             has_holes: false,
             is_read_only: false,
@@ -194,6 +216,25 @@ impl SimDisk {
     /// Lets one call fail.
     pub(crate) fn set_fault(&self, fault: Option<Fault>) {
         self.state.lock().fault = fault;
+    }
+
+    /// Does something once, after the next access to a file, on the thread that has it. Whatever
+    /// locks that thread holds it still has.
+    pub(crate) fn interrupt(&self, access: Access, name: &Path, then: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.lock();
+        state.interruption = Some(Interruption {
+            access,
+            inode: state.names[name],
+            then: Box::new(then),
+        });
+    }
+
+    fn interrupted(&self, access: Access, inode: Inode) {
+        let is_due = |due: &mut Interruption| due.access == access && due.inode == inode;
+        let due = self.state.lock().interruption.take_if(is_due);
+        if let Some(due) = due {
+            (due.then)();
+        }
     }
 
     /// Limits the space.

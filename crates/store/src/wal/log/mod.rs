@@ -482,12 +482,23 @@ impl Log {
             .map_err(|source| Error::io(&segment.path, "truncate", source))
     }
 
-    /// Reads the log from `position` on as recovery would; returns the number of records.
+    /// Reads the log from `position` to its present end as recovery would; returns the number of
+    /// records. Others may append meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// A record is damaged or missing, whether it had been durable or not; the disk failed.
     pub(crate) fn check(&self, position: u64) -> Result<u64> {
-        self.write_to(self.end())?;
-        let end = replay(&*self.disk, &self.dir, self.store_id, position, |_, _, _| {
+        let until = self.end();
+        self.write_to(until)?;
+        let positions = position..until;
+        let end = replay(&*self.disk, &self.dir, self.store_id, positions, |_, _, _| {
             Ok(true)
         })?;
+        if end.position < until {
+            let place = format!("the log at position {}", end.position);
+            return Err(Error::corrupt(&self.dir, place, "no whole record stands there"));
+        }
         Ok(end.records)
     }
 

@@ -1,7 +1,7 @@
 //! The log on a simulated disk.
 
 use super::*;
-use crate::disk::sim::SimDisk;
+use crate::disk::sim::{Access, SimDisk};
 use crate::rows::TableId;
 use crate::wal::Record;
 
@@ -51,7 +51,7 @@ fn small_records_find_zeros_and_long_ones_are_written_once() {
     );
     log.sync_to(end).expect("a sound disk");
     log.append(&[3]).expect("a sound disk");
-    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    let found = replay(&disk, dir, [7; 16], 0..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
     assert_eq!(found.records, records + 1, "zeros are written over nothing");
 }
 
@@ -67,7 +67,7 @@ fn a_log_whose_syncs_no_commit_waits_for_writes_no_zeros() {
     }
     assert_eq!(disk.calls() - begun, 1, "space is claimed once");
     log.sync_to(log.end()).expect("a sound disk");
-    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    let found = replay(&disk, dir, [7; 16], 0..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
     assert_eq!(found.records, records);
 }
 
@@ -97,7 +97,7 @@ fn writes_and_syncs_of_several_threads_lose_nothing() {
     assert!(!state.writing && !state.syncing && state.synced <= state.written);
     assert_eq!(state.written, state.end);
     drop(state);
-    let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+    let found = replay(&disk, dir, [7; 16], 0..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
     assert_eq!((found.records, found.position), (2000, log.end()));
 }
 
@@ -135,7 +135,7 @@ fn segments_are_written_over_those_before_and_show_nothing_of_them() {
         2,
         "one write and its sync: neither space nor zeros"
     );
-    let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
+    let found = replay(&disk, dir, [7; 16], second..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
     assert_eq!((found.records, found.position), (100, log.end()));
     // Spares of an earlier process are not used.
     log.remove_before(second).expect("a sound disk");
@@ -162,7 +162,7 @@ fn a_sync_reaches_what_was_written_without_one() {
     while replayed.step(&mut rng).is_some() {}
     for seed in 0..16 {
         let image = replayed.image(seed);
-        let found = replay(&image, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+        let found = replay(&image, dir, [7; 16], 0..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!(found.records, 400, "seed {seed}");
     }
 }
@@ -196,8 +196,57 @@ fn a_relaxed_log_writes_what_is_new_and_zeros_to_the_end_of_each_block() {
         let mut behind = vec![1; usize::try_from(end.next_multiple_of(BLOCK) - end).expect("short")];
         segment.file.read_at(end, &mut behind).expect("there");
         assert!(behind.iter().all(|&byte| byte == 0), "behind {records} records");
-        let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
+        let found = replay(&disk, dir, [7; 16], second..u64::MAX, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!((found.records, found.position), (records, log.end()));
     }
     log.sync_to(log.end()).expect("a sound disk");
+}
+
+/// A log with records that do not fill the first piece that is read of it, and the path of its
+/// segment.
+fn begin_shared(disk: &SimDisk) -> (Arc<Log>, PathBuf) {
+    let (log, dir) = begin(disk);
+    append_long(&log, 2);
+    let path = list(disk, dir).expect("a sound disk").remove(0).1;
+    (Arc::new(log), path)
+}
+
+/// Appends records, each of which vouches for the one before.
+fn append_long(log: &Log, records: usize) {
+    let head = Record::append_head(TableId(1), 0);
+    for _ in 0..records {
+        let end = log
+            .append_naming(&[&head, &[0xA5; 1000]], None)
+            .expect("a sound disk");
+        log.sync_to(end).expect("a sound disk");
+    }
+}
+
+#[test]
+fn what_is_appended_while_a_log_is_checked_is_no_damage() {
+    let disk = SimDisk::new(1);
+    let (log, path) = begin_shared(&disk);
+    let (others, again) = (log.clone(), disk.clone());
+    // Once the header was read, and then the first piece.
+    disk.interrupt(Access::Read, &path.clone(), move || {
+        again.interrupt(Access::Read, &path, move || append_long(&others, 20));
+    });
+    assert_eq!(log.check(0).expect("it is whole"), 2);
+    assert_eq!(log.check(0).expect("it is whole"), 22);
+}
+
+#[test]
+fn each_record_that_is_not_whole_is_found_by_a_check() {
+    let disk = SimDisk::new(1);
+    let (log, path) = begin_shared(&disk);
+    append_long(&log, 20);
+    let bytes = usize::try_from(log.end()).expect("short") / 22;
+    for record in 0..22 {
+        let at = 64 + record * bytes + bytes / 2;
+        disk.change(&path, at, 1);
+        let error = log.check(0).expect_err("it is damaged");
+        assert!(matches!(error, Error::Corrupt { .. }), "record {record}: {error}");
+        disk.change(&path, at, 1);
+    }
+    assert_eq!(log.check(0).expect("it is whole"), 22);
 }
