@@ -8,6 +8,7 @@ use super::record::Record;
 use super::segment::{Header, SEGMENT_HEADER_BYTES, list};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
+use crate::pages::COUNTER_MAX;
 
 /// The log of a damaged store.
 #[derive(Debug)]
@@ -19,16 +20,22 @@ pub(crate) struct LogRemains<'d> {
 }
 
 impl<'d> LogRemains<'d> {
-    /// Looks for the segments in `dir`.
+    /// Looks for the segments in `dir`. Files that are named as no segment can be are left out, and
+    /// added to `problems`.
     ///
     /// # Errors
     ///
     /// The directory cannot be read.
-    pub(crate) fn find(disk: &'d dyn Disk, dir: &Path) -> Result<Self> {
+    pub(crate) fn find(disk: &'d dyn Disk, dir: &Path, problems: &mut Vec<Error>) -> Result<Self> {
+        let mut segments = list(disk, dir)?;
+        for (_, path) in segments.extract_if(.., |(start, _)| *start > COUNTER_MAX) {
+            let reason = "it says that the segment begins further than any log gets; it was not read";
+            problems.push(Error::corrupt(&path, "the name", reason));
+        }
         Ok(Self {
             disk,
             dir: dir.into(),
-            segments: list(disk, dir)?,
+            segments,
         })
     }
 
@@ -49,8 +56,8 @@ impl<'d> LogRemains<'d> {
     /// Gives every whole record from position `from` on to `apply`, in order, with the position
     /// behind it and whether something shows that it had been durable, as in
     /// [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with
-    /// it what `apply` finds fault with. Returns how many records were applied, and a position
-    /// beyond all of them. Segments of other stores than `store_id` are left out.
+    /// it what `apply` finds fault with. Returns how many records were applied. Segments of other
+    /// stores than `store_id` are left out.
     ///
     /// # Errors
     ///
@@ -61,7 +68,7 @@ impl<'d> LogRemains<'d> {
         from: u64,
         problems: &mut Vec<Error>,
         mut apply: impl FnMut(Record, u64, bool) -> Result<()>,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<u64> {
         let (mut records, mut end) = (0, from);
         let first = self
             .segments
@@ -143,8 +150,7 @@ impl<'d> LogRemains<'d> {
             let place = format!("the log at position {from}");
             problems.push(Error::corrupt(&self.dir, place, "there is no segment"));
         }
-        let beyond = self.segments.last().map_or(end, |(start, _)| end.max(*start));
-        Ok((records, beyond))
+        Ok(records)
     }
 }
 
@@ -202,4 +208,47 @@ fn check_header(
         Err(error @ Error::NewerFormat { .. }) => return Err(error),
         Err(damage) => Some(damage),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::Buffer;
+    use super::super::record::frame;
+    use super::super::segment::header;
+    use super::*;
+    use crate::disk::sim::SimDisk;
+
+    const STORE: [u8; 16] = [7; 16];
+
+    /// A disk with a segment that is named after `start`, and has a record there.
+    fn disk(start: u64) -> SimDisk {
+        let disk = SimDisk::new(1);
+        let dir = Path::new("/log");
+        disk.create_dir(dir).expect("a sound disk");
+        let file = disk.create(&dir.join(format!("{start:016x}.log")));
+        let mut bytes = Buffer::of(&header(STORE, start));
+        frame(&mut bytes, start, 0, &[&Record::no_op_body()]);
+        file.and_then(|file| file.write_at(0, &bytes))
+            .expect("a sound disk");
+        disk
+    }
+
+    #[test]
+    fn segments_are_read_as_far_as_any_log_gets() {
+        for start in [
+            u64::MAX,
+            u64::MAX - 20,
+            COUNTER_MAX + 1,
+            COUNTER_MAX,
+            COUNTER_MAX - 1,
+        ] {
+            let (disk, mut problems) = (disk(start), Vec::new());
+            let remains = LogRemains::find(&disk, Path::new("/log"), &mut problems).expect("a sound disk");
+            let is_read = start <= COUNTER_MAX;
+            assert_eq!(problems.is_empty(), is_read, "{problems:?}");
+            let records = remains.replay(Some(STORE), 0, &mut problems, |_, _, _| Ok(()));
+            assert_eq!(records.expect("a sound disk"), u64::from(is_read), "{start:x}");
+            assert!(!problems.is_empty(), "records before it are missing");
+        }
+    }
 }

@@ -301,6 +301,36 @@ fn records_behind_a_damaged_one_are_kept() {
 }
 
 #[test]
+fn names_of_files_in_the_log_do_no_harm() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = dir.path().join("from");
+    let built = build(&from);
+    let segments = fs::read_dir(from.join("log")).expect("reads");
+    let newest = segments.map(|entry| entry.expect("reads").path()).max();
+    let records = fs::read(newest.expect("a segment")).expect("reads");
+    let starts: [u64; 5] = [u64::MAX, (1 << 62) + 1, 1 << 62, (1 << 62) - 1, 1 << 40];
+    for (start, bytes) in starts
+        .into_iter()
+        .flat_map(|start| [(start, &[][..]), (start, &records[..])])
+    {
+        let intruder = from.join(format!("log/{start:016x}.log"));
+        fs::write(&intruder, bytes).expect("writes");
+        let to = dir.path().join(format!("{start:x} {}", bytes.len()));
+        let report = salvage(&from, &to).expect("salvages");
+        let names = |problem: &bedload::Problem| problem.file == intruder;
+        assert!(
+            report.problems.iter().any(names),
+            "{start:x}: {:?}",
+            report.problems
+        );
+        // It is opened, written to, and opened again.
+        assert_eq!(saved(&to), built);
+        assert_eq!(saved(&to).len(), built.len() + 1);
+        fs::remove_file(intruder).expect("removes");
+    }
+}
+
+#[test]
 fn what_cannot_be_salvaged_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));

@@ -129,7 +129,8 @@ struct Source<'d> {
 impl<'d> Source<'d> {
     fn find(disk: &'d Arc<dyn Disk>, dir: &'d Path, problems: &mut Vec<Error>) -> Result<Self> {
         let data = dir.join(DATA_FILE);
-        let log = LogRemains::find(&**disk, &dir.join(LOG_DIR)).unwrap_or_else(|error| {
+        let found = LogRemains::find(&**disk, &dir.join(LOG_DIR), problems);
+        let log = found.unwrap_or_else(|error| {
             problems.push(error);
             LogRemains::none(&**disk, &dir.join(LOG_DIR))
         });
@@ -222,7 +223,7 @@ impl Source<'_> {
         &self,
         problems: &mut Vec<Error>,
         apply: impl FnMut(Record, u64, bool) -> Result<()>,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<u64> {
         let superblock = self.superblock.as_ref();
         let from = self.log_start();
         let store_id = superblock.map(|found| found.store_id);
@@ -230,12 +231,14 @@ impl Source<'_> {
     }
 }
 
+/// Where the log of the store that is being made begins: at the beginning, wherever the other one
+/// says that it ended.
+const LOG_START: u64 = 0;
+
 /// The store that is being made.
 struct Target<'t> {
     dir: &'t Path,
     recovery: Recovery<'t>,
-    /// Where its log is to begin.
-    log_end: u64,
 }
 
 impl<'t> Target<'t> {
@@ -253,7 +256,7 @@ impl<'t> Target<'t> {
         let pages = options.cache_bytes / page_bytes;
         let file = begin_data_file(&**disk, dir, (page_bytes, pages / 2), lock)?;
         let meta = CheckpointMeta {
-            log_start: 0,
+            log_start: LOG_START,
             next_sequence: 0,
             catalogue: Catalogue::empty().encode(),
         };
@@ -278,7 +281,6 @@ impl<'t> Target<'t> {
                 log: None,
                 ahead: HashSet::new(),
             },
-            log_end: 0,
         })
     }
 
@@ -296,14 +298,14 @@ impl<'t> Target<'t> {
             table.copy_blocks(&blocks, problems, |rows| {
                 recovery.generation.append(known.entry.id, rows).merge_small();
                 if recovery.generation.bytes() >= recovery.head_bytes {
-                    recovery.checkpoint(0)
+                    recovery.checkpoint(LOG_START)
                 } else {
                     Ok(())
                 }
             })?;
         }
         // Rows of the log are newer than any block, whatever their numbers.
-        recovery.checkpoint(0)?;
+        recovery.checkpoint(LOG_START)?;
         Ok(tables)
     }
 
@@ -311,7 +313,7 @@ impl<'t> Target<'t> {
         let blocks = source.block_files();
         let recovery = &mut self.recovery;
         let mut unreadable = Vec::new();
-        let (records, end) = source.replay(problems, |record, end, is_vouched| {
+        let records = source.replay(problems, |record, end, is_vouched| {
             // Blocks that the log names are to be taken from the files of the damaged store.
             let Record::Blocks {
                 table,
@@ -335,7 +337,7 @@ impl<'t> Target<'t> {
                 return Ok(());
             };
             // They count as later than all rows so far, whatever the numbers of their rows.
-            recovery.checkpoint(end)?;
+            recovery.checkpoint(LOG_START)?;
             for (block, named) in named {
                 match known.block_rows(&blocks, block, &named) {
                     Ok(None) => {}
@@ -346,17 +348,16 @@ impl<'t> Target<'t> {
                     Err(error) => unreadable.push(of_batch(error, is_vouched)),
                 }
             }
-            recovery.checkpoint(end)
+            recovery.checkpoint(LOG_START)
         })?;
         problems.append(&mut unreadable);
-        self.log_end = end;
         Ok(records)
     }
 
     /// Counts the rows of each table, and makes a store of it all.
     fn finish(mut self, disk: Arc<dyn Disk>) -> Result<Vec<u64>> {
         let recovery = &mut self.recovery;
-        recovery.checkpoint(self.log_end)?;
+        recovery.checkpoint(LOG_START)?;
         let mut rows = Vec::new();
         let tables: Vec<Arc<StoredTable>> = recovery.catalogue.iter().cloned().collect();
         for table in tables {
@@ -367,13 +368,8 @@ impl<'t> Target<'t> {
             rows.push(table.entry.rows);
             recovery.catalogue.put(table);
         }
-        recovery.checkpoint(self.log_end)?;
-        Log::begin(
-            disk.clone(),
-            self.dir.join(LOG_DIR),
-            recovery.store_id,
-            self.log_end,
-        )?;
+        recovery.checkpoint(LOG_START)?;
+        Log::begin(disk.clone(), self.dir.join(LOG_DIR), recovery.store_id, LOG_START)?;
         finish_data_file(&*disk, self.dir)?;
         Ok(rows)
     }
