@@ -62,7 +62,7 @@ impl StoreInfo {
     pub(crate) fn of_engine(engine: &Engine) -> Result<Self> {
         let (view, visible) = engine.snapshot();
         let (used_bytes, file_bytes, wal_bytes) = engine.sizes();
-        let table = |table| TableInfo::of_table(&view, visible, table);
+        let table = |table| TableInfo::of_table(engine.store_id(), (&view, visible), table);
         Ok(Self {
             path: engine.dir().into(),
             format_version: FORMAT_VERSION,
@@ -77,8 +77,12 @@ impl StoreInfo {
 }
 
 impl TableInfo {
-    fn of_table(view: &Arc<View>, visible: u64, table: &Arc<StoredTable>) -> Result<Self> {
-        let all = || Scan::new(view.clone(), visible, table.clone(), ..);
+    fn of_table(
+        store_id: [u8; 16],
+        (view, visible): (&Arc<View>, u64),
+        table: &Arc<StoredTable>,
+    ) -> Result<Self> {
+        let all = || Scan::new(store_id, (view.clone(), visible), table.clone(), ..);
         let entry = &table.entry;
         let time = entry.schema.names().swap_remove(entry.schema.time_column());
         let edge = |scan: Scan| -> Result<Option<i64>> {

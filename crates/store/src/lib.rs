@@ -55,6 +55,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod info;
+mod mark;
 mod options;
 mod or_create;
 #[cfg_attr(
@@ -80,13 +81,12 @@ pub use bedload_sortedness::Estimate;
 pub use engine::{Appended, Metrics, Problem, SalvageReport, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};
+pub use mark::Mark;
 pub use options::{Durability, Options};
 #[cfg(feature = "file-pages")]
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use reader::ScanReader;
 pub use rows::{ArrivalOrder, Gap, SalvagedTable, TableSchema};
 pub use scan::Scan;
-pub use store::{
-    Mark, PendingAppend, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage,
-};
+pub use store::{PendingAppend, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage};
 pub use table::{Density, Grid, Layout, Snap};

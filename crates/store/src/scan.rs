@@ -14,6 +14,7 @@ use arrow_select::filter::filter_record_batch;
 use bedload_columns::Predicate;
 
 use crate::error::{Error, Result};
+use crate::mark::{Mark, Unseen};
 use crate::rows::{Deletions, Filter, Place, Projection};
 use crate::table::{StoredTable, TableRows, View};
 
@@ -56,6 +57,7 @@ const BATCH_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan {
+    store_id: [u8; 16],
     view: Arc<View>,
     table: Arc<StoredTable>,
     projection: Projection,
@@ -67,8 +69,8 @@ pub struct Scan {
     from: Bound<Place>,
     to: Bound<Place>,
     reverse: bool,
-    /// Only rows from this sequence number on; 0 for all.
-    since: u64,
+    /// Only rows that were not seen at some moment.
+    since: Option<Unseen>,
     /// Rows still to be given.
     remaining: u64,
     /// None before the first batch.
@@ -79,8 +81,8 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(
-        view: Arc<View>,
-        visible: u64,
+        store_id: [u8; 16],
+        (view, visible): (Arc<View>, u64),
         table: Arc<StoredTable>,
         times: impl RangeBounds<i64>,
     ) -> Self {
@@ -97,6 +99,7 @@ impl Scan {
         let deletions = view.deletions(table.entry.id, visible);
         let projection = Projection::all(table.entry.schema.clone());
         Self {
+            store_id,
             view,
             table,
             projection,
@@ -106,7 +109,7 @@ impl Scan {
             from,
             to,
             reverse: false,
-            since: 0,
+            since: None,
             remaining: u64::MAX,
             rows: None,
             store: None,
@@ -119,9 +122,9 @@ impl Scan {
         self
     }
 
-    /// Only rows from this sequence number on.
-    pub(crate) fn since(mut self, sequence: u64) -> Self {
-        self.since = sequence;
+    /// Only rows that were not seen at some moment.
+    pub(crate) fn since(mut self, unseen: Unseen) -> Self {
+        self.since = Some(unseen);
         self
     }
 
@@ -197,6 +200,43 @@ impl Scan {
         self
     }
 
+    /// The moment whose state the scan reads, whatever was appended meanwhile:
+    /// [`Table::since`](crate::Table::since) this mark has every row that was not there yet, and
+    /// no other.
+    ///
+    /// Given to [`Table::retract_since`](crate::Table::retract_since) it takes back every row that
+    /// was not there yet, but for those of a batch longer than the memory for rows
+    /// ([`Options::head_bytes`](crate::Options::head_bytes)) that was being written.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let rows = |times: Vec<i64>| {
+    /// #     RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(times))])
+    /// # };
+    /// table.append(&rows(vec![10, 20])?)?;
+    /// let all = table.range(..)?;
+    /// let mark = all.mark();
+    /// table.append(&rows(vec![15])?)?;
+    /// assert_eq!((all.count()?, table.since(mark)?.count()?), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            store: self.store_id,
+            table: self.table.entry.id,
+            unseen: self.view.unseen(self.visible),
+            next: self.visible,
+        }
+    }
+
     /// The schema of the batches.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
@@ -250,7 +290,7 @@ impl Scan {
 
     /// As [`known_count`](Self::known_count), with the rows that were deleted since the last flush.
     pub(crate) fn count_at_most(&self) -> Result<Option<u64>> {
-        if !self.filter.is_empty() || self.since > 0 || self.rows.is_some() {
+        if !self.filter.is_empty() || self.since.is_some() || self.rows.is_some() {
             return Ok(None);
         }
         let bounds = (self.from, self.to);
@@ -264,8 +304,10 @@ impl Scan {
         loop {
             let batch = self.next_of_any_age()?;
             let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-            if rows > 0 && self.since > 0 {
-                let batch = batch.map(|batch| self.without_older(&batch)).transpose()?;
+            if let Some(since) = self.since.filter(|_| rows > 0) {
+                let batch = batch
+                    .map(|batch| self.without_others(&batch, since))
+                    .transpose()?;
                 let kept = batch.as_ref().map_or(0, RecordBatch::num_rows);
                 self.remaining -= kept as u64;
                 if kept == 0 {
@@ -282,12 +324,12 @@ impl Scan {
         }
     }
 
-    /// The rows of a batch with sequence numbers that has those from `since` on.
-    fn without_older(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The rows of a batch with sequence numbers that were not seen at some moment.
+    fn without_others(&self, batch: &RecordBatch, since: Unseen) -> Result<RecordBatch> {
         let last = batch.num_columns() - 1;
         let numbers = batch.column(last).to_data();
         let numbers = &numbers.buffers()[0].typed_data::<u64>()[numbers.offset()..][..batch.num_rows()];
-        let is_new: BooleanArray = numbers.iter().map(|&number| Some(number >= self.since)).collect();
+        let is_new: BooleanArray = numbers.iter().map(|&number| Some(since.has(number))).collect();
         let kept = filter_record_batch(batch, &is_new).and_then(|batch| {
             if self.projection.with_sequence() {
                 return Ok(batch);
@@ -305,7 +347,7 @@ impl Scan {
         if wanted == 0 {
             return Ok(None);
         }
-        let numbered = (self.since > 0 && !self.projection.with_sequence()).then(|| {
+        let numbered = (self.since.is_some() && !self.projection.with_sequence()).then(|| {
             let columns = self.projection.columns().collect();
             Projection::new(self.table.entry.schema.clone(), columns, true)
         });

@@ -25,7 +25,7 @@ use crate::table::{Layout, Snap};
 pub use self::pending_append::PendingAppend;
 pub use self::row::{Row, Value};
 pub use self::snapshot::Snapshot;
-pub use self::table::{Mark, Table};
+pub use self::table::Table;
 pub use self::write_batch::WriteBatch;
 
 /// A store: tables of time-stamped rows in one directory, open for writing in one process at a

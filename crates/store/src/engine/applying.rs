@@ -1,5 +1,6 @@
 //! Applies records of the log to a generation, in recovery and in a store that is open for reading.
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -15,6 +16,8 @@ pub(super) struct Applying<'a> {
     pub(super) catalogue: &'a Catalogue,
     pub(super) generation: &'a Generation,
     pub(super) next_sequence: &'a mut u64,
+    /// The last sequence numbers that were left out between two records, those of a long batch.
+    pub(super) left_out: &'a mut Range<u64>,
     /// Where the log begins that is applied.
     pub(super) log_start: u64,
 }
@@ -68,6 +71,9 @@ impl Applying<'_> {
         }
         if let (Record::Replace { .. }, Some(known)) = (&record, known) {
             known.check_replaces().map_err(damaged)?;
+        }
+        if first > *self.next_sequence {
+            *self.left_out = *self.next_sequence..first;
         }
         *self.next_sequence = next;
         match record {

@@ -160,8 +160,11 @@ impl Engine {
             } else {
                 view.active().clone()
             };
-            let view = view.sealed_before(sealed, Arc::new(next));
-            Ok(Some((view, first + numbers)))
+            let end = first + numbers;
+            let view = view
+                .sealed_before(sealed, Arc::new(next))
+                .while_writing(first..end);
+            Ok(Some((view, end)))
         })
     }
 

@@ -1,5 +1,6 @@
 //! A checkpoint that a reader holds, and the log after it. Invariants: [`reading`](super::reading).
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ pub(super) struct ReadingState {
     pub(super) superblock: Superblock,
     pub(super) follower: Follower,
     pub(super) next_sequence: u64,
+    /// Sequence numbers that the log leaves out ([`reading`](super::reading), invariant 7).
+    pub(super) left_out: Range<u64>,
     /// Records of the log that were read since the checkpoint.
     pub(super) records: u64,
     /// Up to where the log was synced ([`reading`](super::reading), invariant 6).
@@ -173,7 +176,7 @@ impl Opening<'_> {
         let generation = Generation::new(superblock.log_start, superblock.next_sequence);
         let log_dir = self.dir.join(LOG_DIR);
         let mut follower = Follower::new(self.disk.clone(), log_dir, store_id, superblock.log_start);
-        let (mut next_sequence, mut records) = (superblock.next_sequence, 0);
+        let (mut next_sequence, mut left_out, mut records) = (superblock.next_sequence, 0..0, 0);
         let target = Target {
             path: self.path,
             superblock: &superblock,
@@ -181,20 +184,27 @@ impl Opening<'_> {
             blocks: &blocks,
             generation: &generation,
         };
+        let mut follow = |follower: &mut Follower| {
+            target.follow(follower, (&mut next_sequence, &mut left_out), &mut records)
+        };
         loop {
-            target.follow(&mut follower, &mut next_sequence, &mut records)?;
+            follow(&mut follower)?;
             if !follower.is_vouched_for()? {
                 break;
             }
             // The record was whole before the one that vouches for it was written.
             let end = follower.position();
-            target.follow(&mut follower, &mut next_sequence, &mut records)?;
+            follow(&mut follower)?;
             if follower.position() == end {
                 if newest()?.checkpoint == checkpoint {
                     return Err(follower.lost());
                 }
                 break;
             }
+        }
+        if !left_out.is_empty() && newest()?.checkpoint != checkpoint {
+            let reason = "a checkpoint was made while it was read";
+            return Err(Error::corrupt(&self.dir.join(LOG_DIR), "the log", reason));
         }
         version.sync()?;
         let mut synced = superblock.log_start;
@@ -207,6 +217,7 @@ impl Opening<'_> {
                 superblock,
                 follower,
                 next_sequence,
+                left_out,
                 records,
                 synced,
             },
@@ -239,7 +250,7 @@ impl Target<'_> {
     pub(super) fn follow(
         &self,
         follower: &mut Follower,
-        next_sequence: &mut u64,
+        (next_sequence, left_out): (&mut u64, &mut Range<u64>),
         records: &mut u64,
     ) -> Result<()> {
         follower
@@ -247,18 +258,19 @@ impl Target<'_> {
                 if !self.may_take(&record)? {
                     return Ok(false);
                 }
-                let mut next = *next_sequence;
+                let (mut next, mut numbers) = (*next_sequence, left_out.clone());
                 let mut applying = Applying {
                     path: self.path,
                     catalogue: self.catalogue,
                     generation: self.generation,
                     next_sequence: &mut next,
+                    left_out: &mut numbers,
                     log_start: self.superblock.log_start,
                 };
                 for part in record.into_parts() {
                     applying.take(part, end)?;
                 }
-                *next_sequence = next;
+                (*next_sequence, *left_out) = (next, numbers);
                 *records += 1;
                 Ok(true)
             })

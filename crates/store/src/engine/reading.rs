@@ -21,6 +21,10 @@
 //!    `visible` are published together, under the view's lock.
 //! 6. What is shown is durable, whatever its writer waited for: the checkpoint, and what was read
 //!    of the log with the blocks that it names, are synced before they are published.
+//! 7. The numbers of a batch that is being written are left out in the log, and the batch comes
+//!    with the next checkpoint. The view names the last numbers that were left out since the
+//!    checkpoint that is held. If there are others, their batch failed, unless a newer checkpoint
+//!    has it: so after numbers were left out, a reader looks at the superblock.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -88,7 +92,8 @@ impl Engine {
             blocks.clone(),
             BatchMemory::default(),
             Arc::new(generation),
-        );
+        )
+        .while_writing(state.left_out.clone());
         Ok(Self {
             log_opened: log.end(),
             counters: Counters::default(),
@@ -151,6 +156,7 @@ impl Engine {
                 superblock,
                 follower,
                 next_sequence,
+                left_out,
                 records,
                 synced,
             } = &mut *state;
@@ -161,11 +167,20 @@ impl Engine {
                 blocks: &view.blocks,
                 generation: view.active(),
             };
-            let read = target.follow(follower, next_sequence, records);
+            let left_out_before = left_out.clone();
+            let read = target.follow(follower, (next_sequence, left_out), records);
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
             let before = self.order.visible();
-            self.order.show(*next_sequence);
+            if *left_out == left_out_before {
+                self.order.show(*next_sequence);
+            } else {
+                if self.pages.newest_superblock()?.checkpoint != superblock.checkpoint {
+                    continue;
+                }
+                let view = View::clone(&view).while_writing(left_out.clone());
+                self.order.move_on(view, *next_sequence);
+            }
             match read {
                 Ok(()) => return Ok(*next_sequence != before),
                 Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
@@ -207,7 +222,8 @@ impl Engine {
             blocks,
             memory,
             Arc::new(loaded.generation),
-        );
+        )
+        .while_writing(loaded.state.left_out.clone());
         *state = loaded.state;
         self.order.move_on(next, state.next_sequence);
         Ok(is_new)

@@ -269,6 +269,7 @@ impl Recovery<'_> {
             catalogue: &self.catalogue,
             generation: &self.generation,
             next_sequence: &mut self.next_sequence,
+            left_out: &mut (0..0),
             log_start: self.log_start,
         }
         .take(record, end)

@@ -13,6 +13,7 @@ mod failing_flush;
 mod faults;
 mod full;
 mod groups;
+mod marks;
 mod points;
 mod power;
 mod readers;

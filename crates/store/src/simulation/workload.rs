@@ -17,10 +17,11 @@ use bedload_testkit::Rng;
 use crate::disk::sim::SimDisk;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::mark::Mark;
 use crate::options::Options;
 use crate::rows::TableSchema;
 use crate::scan::Scan;
-use crate::store::{Mark, Snapshot, Store, Table};
+use crate::store::{Snapshot, Store, Table};
 use crate::table::{Grid, Layout};
 
 pub(super) const WRITERS: usize = 6;

@@ -64,7 +64,8 @@ impl Table {
             return refused("is in another store than the snapshot");
         }
         let times = (times.start_bound().cloned(), times.end_bound().cloned());
-        let before = || scan(&snapshot.view, snapshot.visible, &self.table, times);
+        let state = (&snapshot.view, snapshot.visible);
+        let before = || scan(&self.shared, state, &self.table, times);
         let mut before = Times::of(self, before()?)?;
         let mut now = Times::of(self, self.range(times)?)?;
         let mut added: Option<(i64, i64)> = None;
@@ -88,8 +89,7 @@ impl Table {
             snap: Snap::Refuse,
             ..self.clone()
         };
-        scan(&snapshot.view, snapshot.visible, &self.table, times)?
-            .try_for_each(|batch| refused.append_back(&batch?))
+        scan(&self.shared, state, &self.table, times)?.try_for_each(|batch| refused.append_back(&batch?))
     }
 
     /// Appends rows that were there before. On a full disk a flush makes room first: what they were

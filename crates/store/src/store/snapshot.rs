@@ -75,15 +75,14 @@ impl Snapshot {
     /// There is no such table.
     pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
         let table = self.view.catalogue.named(table)?;
-        let scan = scan(&self.view, self.visible, table, times)?;
-        Ok(scan.holding(self.shared.clone()))
+        scan(&self.shared, (&self.view, self.visible), table, times)
     }
 }
 
-/// The rows of a table in a range of times, as of a view.
+/// The rows of a table in a range of times, as of a view. The scan keeps the store open.
 pub(super) fn scan(
-    view: &Arc<View>,
-    visible: u64,
+    shared: &Arc<Shared>,
+    (view, visible): (&Arc<View>, u64),
     table: &StoredTable,
     times: impl RangeBounds<i64>,
 ) -> Result<Scan> {
@@ -92,5 +91,7 @@ pub(super) fn scan(
             name: table.entry.name.to_string(),
         });
     };
-    Ok(Scan::new(view.clone(), visible, newest.clone(), times))
+    let store_id = shared.engine.store_id();
+    let scan = Scan::new(store_id, (view.clone(), visible), newest.clone(), times);
+    Ok(scan.holding(shared.clone()))
 }

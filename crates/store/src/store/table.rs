@@ -12,7 +12,8 @@ use super::row::Row;
 use super::snapshot::{Snapshot, scan};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, TableId, TableSchema};
+use crate::mark::Mark;
+use crate::rows::{Deletion, TableSchema};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable};
 
@@ -22,14 +23,6 @@ pub struct Table {
     pub(super) shared: Arc<Shared>,
     pub(super) table: Arc<StoredTable>,
     pub(super) snap: Snap,
-}
-
-/// A moment in the life of a table: what was appended before it, and what since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    store: [u8; 16],
-    table: TableId,
-    sequence: u64,
 }
 
 impl Table {
@@ -112,8 +105,7 @@ impl Table {
     /// The table was dropped.
     pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
         let (view, visible) = self.shared.engine.snapshot();
-        let scan = scan(&view, visible, &self.table, times)?;
-        Ok(scan.holding(self.shared.clone()))
+        scan(&self.shared, (&view, visible), &self.table, times)
     }
 
     /// The present state of the store that the table is in, as [`Store::snapshot`](crate::Store::snapshot) gives it.
@@ -122,12 +114,11 @@ impl Table {
         Snapshot::of(&self.shared)
     }
 
-    /// The rows that were appended since a mark, as of now, in order of time.
+    /// The rows that are visible now and were not at a mark, in order of time.
     ///
-    /// A batch that is longer than the memory for rows
-    /// ([`Options::head_bytes`](crate::Options::head_bytes)) counts as appended when its append
-    /// began, and is visible when it returns: a mark that was taken in between comes after its
-    /// rows.
+    /// A reader that goes on from the mark of each scan ([`Scan::mark`]) sees every row once,
+    /// whoever appends meanwhile. ([`mark`](Self::mark) before or after the scan is another moment:
+    /// rows that become visible between the two are seen twice, or never.)
     ///
     /// Rows that are not in pages yet are found without a look at others of another time; where a
     /// checkpoint came between, all of the table is read. Beside a writer, that is so only for what
@@ -148,7 +139,10 @@ impl Table {
     /// table.append(&rows(vec![10, 20])?)?;
     /// let mark = table.mark();
     /// table.append(&rows(vec![15, 30])?)?;
-    /// assert_eq!(table.since(mark)?.count()?, 2);
+    /// let new = table.since(mark)?;
+    /// let mark = new.mark();
+    /// assert_eq!(new.count()?, 2);
+    /// assert_eq!(table.since(mark)?.count()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -165,9 +159,9 @@ impl Table {
             )));
         }
         let (view, visible) = self.shared.engine.snapshot();
-        let times = view.times_since(self.table.entry.id, mark.sequence, visible);
-        let scan = scan(&view, visible, &self.table, times)?.since(mark.sequence);
-        Ok(scan.holding(self.shared.clone()))
+        let times = view.times_since(self.table.entry.id, mark.unseen, visible);
+        let scan = scan(&self.shared, (&view, visible), &self.table, times)?;
+        Ok(scan.since(mark.unseen))
     }
 
     /// Removes all rows whose time lies in a range.
@@ -235,15 +229,18 @@ impl Table {
     /// This moment.
     #[must_use]
     pub fn mark(&self) -> Mark {
+        let engine = &self.shared.engine;
+        let (view, visible) = engine.snapshot();
         Mark {
-            store: self.shared.engine.store_id(),
+            store: engine.store_id(),
             table: self.table.entry.id,
-            sequence: self.shared.engine.next_sequence(),
+            unseen: view.unseen(visible),
+            next: engine.next_sequence(),
         }
     }
 
     /// Takes back every row that was appended to the table since the mark, whoever appended it, in
-    /// one commit.
+    /// one commit. A row whose append had begun when the mark was taken stays.
     ///
     /// # Errors
     ///
@@ -265,7 +262,7 @@ impl Table {
         }
         let deletion = |at| Deletion {
             times: i64::MIN..=i64::MAX,
-            from_sequence: mark.sequence,
+            from_sequence: mark.next,
             at,
         };
         self.shared.engine.delete(self.table.entry.id, deletion)

@@ -1,15 +1,16 @@
 //! A view of a reader: the pages of a checkpoint, and the newer generations of rows.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use super::catalogue::Catalogue;
 use super::sparse::{BlockFiles, SparseView};
+use crate::mark::Unseen;
 use crate::pages::PageVersion;
 use crate::rows::{BatchMemory, Deletions, Generation, Head, TableId};
 
 /// A checkpoint and everything since.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) pages: Arc<PageVersion>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -19,6 +20,9 @@ pub(crate) struct View {
     pub(crate) memory: BatchMemory,
     /// Oldest first; the last one is active, the others are sealed and wait to be flushed.
     generations: Vec<Arc<Generation>>,
+    /// The sequence numbers of a batch that is being written and is not in the view, though later
+    /// commits may be. Empty if there is none.
+    being_written: Range<u64>,
 }
 
 impl View {
@@ -35,6 +39,7 @@ impl View {
             blocks,
             memory,
             generations: vec![active],
+            being_written: 0..0,
         }
     }
 
@@ -65,7 +70,22 @@ impl View {
             blocks: self.blocks.clone(),
             memory: self.memory.clone(),
             generations,
+            being_written: self.being_written.clone(),
         }
+    }
+
+    /// The view, in which the batch of some sequence numbers is being written. The one of before,
+    /// if it is not in the view, never will be. Without numbers nothing changes.
+    pub(crate) fn while_writing(mut self, numbers: Range<u64>) -> Self {
+        if !numbers.is_empty() {
+            self.being_written = numbers;
+        }
+        self
+    }
+
+    /// The sequence numbers of rows that are not in the view and may be in a later one.
+    pub(crate) fn unseen(&self, visible: u64) -> Unseen {
+        Unseen::new(visible, &self.being_written)
     }
 
     /// The heads of a table, the oldest first.
@@ -74,22 +94,22 @@ impl View {
         generations.filter_map(move |generation| generation.head(table))
     }
 
-    /// Times between which all rows of an indexed table lie that have sequence numbers from
-    /// `sequence` on; all times if some may be in pages.
+    /// Times between which all rows of an indexed table lie that were not seen at some moment; all
+    /// times if some may be in pages.
     pub(crate) fn times_since(
         &self,
         table: TableId,
-        sequence: u64,
+        unseen: Unseen,
         visible: u64,
     ) -> (Bound<i64>, Bound<i64>) {
-        if sequence < self.generations[0].first_sequence {
+        if unseen.least() < self.generations[0].first_sequence {
             return (Bound::Unbounded, Bound::Unbounded);
         }
         let runs = self.heads(table).flat_map(|head| head.runs(visible));
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-        for run in runs.filter(|run| run.sequences().end > sequence) {
+        for run in runs.filter(|run| run.sequences().end > unseen.least()) {
             let places = (0..run.len()).map(|row| run.place(row));
-            for (time, _) in places.filter(|&(_, number)| number >= sequence) {
+            for (time, _) in places.filter(|&(_, number)| unseen.has(number)) {
                 (least, greatest) = (least.min(time), greatest.max(time));
             }
         }

@@ -13,6 +13,7 @@ mod intruders;
 mod keyed;
 mod lifecycle;
 mod long_batches;
+mod marks;
 mod metrics;
 mod or_create;
 mod order;
