@@ -14,7 +14,7 @@ use super::kind::ColumnRuns;
 use super::leaf::RunLeaf;
 use super::place::{Place, Places};
 use super::stretches::{ColumnSet, Stretches};
-use super::writer::ColumnRunWriter;
+use super::writer::{ColumnRunWriter, bytes_of};
 
 /// Bounds of a range of positions.
 type Bounds = (Bound<Place>, Bound<Place>);
@@ -30,6 +30,8 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     next: Vec<u128>,
     writer: ColumnRunWriter<'t, S>,
     stretches: Stretches,
+    /// About how many bytes their rows have.
+    stretched_bytes: usize,
     taken: u64,
 }
 
@@ -52,6 +54,8 @@ struct Source<'t, S: PageStore + 't> {
     places: Places,
     /// Unpacked rows that are left; at least one.
     rows: Range<usize>,
+    /// The bytes of an unpacked row, on average.
+    row_bytes: usize,
 }
 
 impl<'t, S: PageStore> Source<'t, S> {
@@ -70,6 +74,7 @@ impl<'t, S: PageStore> Source<'t, S> {
             set: None,
             places: Places::none(),
             rows: 0..0,
+            row_bytes: 0,
         };
         Ok(source.unpack()?.then_some(source))
     }
@@ -94,6 +99,7 @@ impl<'t, S: PageStore> Source<'t, S> {
                 };
                 self.places = places.ok_or_else(damaged)?;
                 self.rows = 0..self.places.len();
+                self.row_bytes = bytes_of(&self.columns).div_ceil(self.rows.len().max(1));
                 return Ok(true);
             }
             let Some(number) = self.leaves.next() else {
@@ -130,6 +136,7 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
             next: sources.iter().map(Source::next).collect(),
             sources,
             stretches: Stretches::new(),
+            stretched_bytes: 0,
             taken: 0,
         })
     }
@@ -150,6 +157,7 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
     /// Passes the merged rows so far to the writer.
     fn write(&mut self) -> Result<()> {
         let columns = self.stretches.build().map_err(bedload_pages::Error::store)?;
+        self.stretched_bytes = 0;
         self.sources.iter_mut().for_each(|source| source.set = None);
         self.writer.push(columns)
     }
@@ -172,6 +180,7 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
                 self.stretches.add_set(columns)
             });
             self.stretches.push_of(*set, stretch.clone());
+            self.stretched_bytes += stretch.len() * source.row_bytes;
             source.rows.start = end;
             left -= stretch.len();
             self.taken += stretch.len() as u64;
@@ -181,7 +190,11 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
             } else {
                 self.next[number] = source.next();
             }
-            if self.stretches.rows() >= self.kind.leaf_rows {
+            // Wide rows fill a leaf long before they are many, and text of an array has 31 bits of
+            // room.
+            let are_enough =
+                self.stretches.rows() >= self.kind.leaf_rows || self.stretched_bytes >= self.kind.leaf_bytes;
+            if are_enough {
                 self.write()?;
             }
         }
@@ -210,5 +223,63 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
     fn finish(mut self) -> Result<Option<Run>> {
         self.write()?;
         self.writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::{ArrayRef, StringArray, TimestampSecondArray, UInt64Array};
+    use bedload_pages::HeapPages;
+
+    use super::*;
+
+    /// Rows of a time each: every second one, from `first` on, with texts of so many bytes.
+    fn run_of(pages: &HeapPages, kind: ColumnRuns, first: i64, text_bytes: usize) -> Run {
+        let mut writer = ColumnRunWriter::new(pages, kind).expect("begins");
+        for begin in (first..first + 400).step_by(40) {
+            let times: Vec<i64> = (begin..begin + 40).step_by(2).collect();
+            let sequences: Vec<u64> = times.iter().map(|time| time.unsigned_abs()).collect();
+            let texts = times.iter().map(|time| format!("{time:0text_bytes$}"));
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(TimestampSecondArray::from(times.clone())),
+                Arc::new(StringArray::from_iter_values(texts)),
+                Arc::new(UInt64Array::from(sequences)),
+            ];
+            writer.push(columns).expect("writes");
+        }
+        writer.finish().expect("ends").expect("it has rows")
+    }
+
+    #[test]
+    fn a_merge_of_wide_rows_holds_about_a_leaf_of_them() {
+        const TEXT_BYTES: usize = 1000;
+        const LEAF_BYTES: usize = 8 * TEXT_BYTES;
+        let pages = HeapPages::new(32_760);
+        let kind = ColumnRuns::new(1, 2, 0).leaf_bytes(LEAF_BYTES);
+        let runs = [0, 1].map(|first| run_of(&pages, kind, first, TEXT_BYTES));
+        let slices = runs
+            .into_iter()
+            .map(|run| (run, Bound::Unbounded, Bound::Unbounded));
+        let mut merge = ColumnMerge::new(&pages, kind, slices).expect("begins");
+        let mut most = 0;
+        while merge.advance(1).expect("goes on") {
+            most = most.max(merge.stretches.rows());
+        }
+        assert!((4..=9).contains(&most), "{most} rows");
+        let merged = merge.finish().expect("ends").expect("it has rows");
+        assert_eq!(merged.entries, 400);
+        let index = RunIndex::read(&pages, &merged, kind.owner).expect("a sound index");
+        let mut expected = 0;
+        for number in 0..index.leaves().len() {
+            let leaf = index.open(&pages, number).expect("a sound leaf");
+            let rows = usize::try_from(index.leaves()[number].rows).expect("few");
+            let texts = leaf.decode(1, 0..rows).expect("a sound leaf");
+            for text in texts.as_string::<i32>().iter() {
+                assert_eq!(text.map(str::parse), Some(Ok(expected)));
+                expected += 1;
+            }
+        }
+        assert_eq!(expected, 400);
     }
 }

@@ -218,7 +218,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
 }
 
 /// Returns the uncompressed bytes of columns.
-fn bytes_of(columns: &[ArrayRef]) -> usize {
+pub(super) fn bytes_of(columns: &[ArrayRef]) -> usize {
     columns.iter().map(|column| column::content_bytes(column)).sum()
 }
 
