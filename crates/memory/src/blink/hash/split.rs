@@ -48,11 +48,15 @@ impl<K: Key> BlinkHash<K> {
         view.truncate(upper);
         right.header().set_right(node.right(guard), Writer::UNPUBLISHED);
         let right = NodePtr::new(right);
-        if node.is_rightmost() {
-            self.trunk.set_rightmost(right, latched.writer());
-        }
+        let was_rightmost = node.is_rightmost();
         leaf.begin_generation(keys_ascend, latched.writer());
         node.set_right(Some((fence, right)), latched.writer());
+        if was_rightmost {
+            interleave();
+            // Last: those who find the right half this way do not look at the left one's latch, and
+            // a bucket that they settle must count in its new generation.
+            self.trunk.set_rightmost(right, latched.writer());
+        }
         drop(latched);
         drop(view);
         interleave();
