@@ -18,7 +18,7 @@ const USAGE: &str = "usage: bedload-bench list
        bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
            [--seconds N] [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
        bedload-bench all [--only RUN,...] [--note TEXT]
-       bedload-bench compare FILE FILE
+       bedload-bench compare FILE FILE | DIR DIR
        bedload-bench report";
 
 /// The stored results, from which tables in documents are generated.
@@ -44,7 +44,7 @@ enum Command {
         only: Vec<String>,
         note: String,
     },
-    /// Compares two files of results.
+    /// Compares two files of results, or two directories of them.
     Compare {
         before: String,
         after: String,

@@ -165,6 +165,11 @@ impl Results {
         Ok((origin, records.collect::<io::Result<_>>()?))
     }
 
+    /// Returns the names of the files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
     /// Returns the origin of a file and its figures.
     pub(super) fn file(&self, name: &str) -> Option<&(Origin, Vec<Kept>)> {
         self.files.get(name)

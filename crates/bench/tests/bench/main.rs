@@ -205,6 +205,28 @@ fn files_of_results_are_compared() {
         "2 figures in both, 1 of them apart\n  3.00 × 1.00 → 3.00 ns  s, slower, \n"
     );
     assert_eq!(compare("c.jsonl").0, Some(1), "there is no such file");
+
+    let folder = |name: &str, file: &str| {
+        fs::create_dir(path(name)).expect("there is room");
+        fs::copy(path(file), path(name).join("both.jsonl")).expect("there is room");
+        path(name)
+    };
+    let (before, after) = (folder("before", "a.jsonl"), folder("after", "b.jsonl"));
+    let output = Command::new(env!("CARGO_BIN_EXE_bedload-bench"))
+        .arg("compare")
+        .args([before, after])
+        .output()
+        .expect("the command runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let of_files: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    // The least medians differ by 2 and by 3.
+    assert_eq!(
+        of_files[1..],
+        [["both", "2", "2.00", "2.00"], ["all", "2", "2.00", "2.00"]]
+    );
 }
 
 #[test]
