@@ -156,6 +156,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         SealedBatch {
             tree: self,
             runs: runs.into_iter().map(fresh).collect(),
+            pressure: Pressure::None,
         }
     }
 
@@ -168,6 +169,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         for with_parent in [false, true] {
             let mut guards = Vec::new();
             let mut id = self.root;
+            let mut root_pressure = Pressure::None;
             let child = loop {
                 let guard = self.store.read(id)?;
                 let view = NodeView::parse(&guard, id)?;
@@ -181,6 +183,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
                     return Ok(None);
                 }
                 let child = child.page;
+                if id == self.root {
+                    root_pressure = self.pressure(&Node::decode(&guard, id)?);
+                }
                 if view.level > 1 {
                     guards.push(guard);
                     id = child;
@@ -197,7 +202,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
                 self.append_to_leaf(child, live)?
             };
             match appended {
-                Appended::Done(pressure) => return Ok(Some(pressure)),
+                Appended::Done(pressure) => return Ok(Some(pressure.max(root_pressure))),
                 Appended::Elsewhere => return Ok(None),
                 Appended::TooLarge => {}
             }
@@ -449,6 +454,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
         Ok(SealedBatch {
             tree: self.tree,
             runs: self.runs,
+            pressure: Pressure::None,
         })
     }
 
@@ -486,32 +492,34 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
 pub struct SealedBatch<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
     runs: VecDeque<Fresh>,
+    /// The greatest that a run published so far has met.
+    pressure: Pressure,
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> SealedBatch<'_, O, L, S> {
-    /// Publishes the runs, each with one commit; `None` if the root has no room for the next of
-    /// them: maintain it, and try again.
+    /// Publishes the runs, each with one commit, and returns the greatest pressure that one of them
+    /// has met; `None` if the root has no room for the next of them: maintain it, and try again.
     ///
     /// # Errors
     ///
     /// The store failed. Runs that were not published can be tried again.
     pub fn try_publish(&mut self) -> Result<Option<Pressure>> {
-        let mut pressure = Pressure::None;
         while let Some(fresh) = self.runs.front() {
             let live = LiveRun {
                 run: fresh.run,
                 cycle: self.tree.cycle()?,
             };
-            pressure = match self.tree.try_append(fresh, live)? {
+            let pressure = match self.tree.try_append(fresh, live)? {
                 Some(pressure) => pressure,
                 None => match self.tree.try_publish_at_root(live)? {
                     Some(pressure) => pressure,
                     None => return Ok(None),
                 },
             };
+            self.pressure = self.pressure.max(pressure);
             self.runs.pop_front();
         }
-        Ok(Some(pressure))
+        Ok(Some(self.pressure))
     }
 
     /// Publishes all runs. If the root has no room for one, does maintenance until it has.

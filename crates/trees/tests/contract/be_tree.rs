@@ -100,6 +100,29 @@ fn small() -> BeTreeOptions {
         .max_entries(6)
 }
 
+/// A run that is appended to a leaf hides nothing of what is due at the root: neither in a batch
+/// whose other runs went there, nor when it comes alone.
+#[test]
+fn appended_runs_report_the_pressure_of_the_root() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    publish_keys(&tree, (0..48).map(|key| (key * 100, 0)));
+    let mut pressures = Vec::new();
+    for round in 1..8 {
+        // A run among those that are there, and one after all of them.
+        let (late, next) = ((0..48).map(|key| key * 100 + round), 100_000 * round..);
+        pressures.push(publish_keys(&tree, late.chain(next.take(8)).map(|key| (key, 0))));
+    }
+    assert_eq!(tree.levels().expect("sound").pop().expect("a root").runs, 7);
+    assert!(pressures.contains(&Pressure::Due), "{pressures:?}");
+    assert_eq!(pressures.last(), Some(&Pressure::High), "{pressures:?}");
+    let alone = publish_keys(&tree, (1_000_000..1_000_008).map(|key| (key, 0)));
+    assert_eq!(alone, Pressure::High);
+    while tree.maintainer().work(1000).expect("maintained") == Progress::Paused {}
+    let alone = publish_keys(&tree, (2_000_000..2_000_008).map(|key| (key, 0)));
+    assert_eq!(alone, Pressure::None);
+}
+
 /// A tree with several levels and runs everywhere.
 fn grown<S: PageStore>(pages: S, seed: u64) -> BeTree<ByteOrder, FixedRow<4>, S> {
     let tree = BeTree::create(pages, ByteOrder, FixedRow, small()).expect("an empty tree");
