@@ -146,6 +146,29 @@ pub(crate) fn vacuum_delay_point() {
     }
 }
 
+/// Sleeps for all that `VACUUM` has cost since it slept last, as it may be much: the server's own
+/// [`vacuum_delay_point`] sleeps for four times its delay at most, and forgives the rest.
+pub(crate) fn vacuum_delay() {
+    // SAFETY: variables of this process.
+    #[cfg(feature = "pg15")]
+    let limit = unsafe { pg_sys::VacuumCostLimit };
+    // SAFETY: as above.
+    #[cfg(not(feature = "pg15"))]
+    let limit = unsafe { pg_sys::vacuum_cost_limit };
+    // SAFETY: as above.
+    let mut cost = unsafe { pg_sys::VacuumCostBalance };
+    loop {
+        let part = cost.min(limit.max(1));
+        cost -= part;
+        // SAFETY: as above.
+        unsafe { pg_sys::VacuumCostBalance = part };
+        vacuum_delay_point();
+        if cost <= 0 {
+            break;
+        }
+    }
+}
+
 /// The next value of a sort, a copy in memory of its own; `false` at the end.
 ///
 /// # Safety

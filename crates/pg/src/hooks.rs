@@ -29,10 +29,12 @@ pub(crate) enum Pause {
     Row,
     /// Pages of a run have been written, and nothing names them yet.
     Naming,
+    /// `VACUUM`, which does what is due, may sleep.
+    Delay,
 }
 
 /// For each place the number of an advisory lock that a session waits for there; 0: none.
-static PAUSES: [GucSetting<i32>; 6] = [const { GucSetting::<i32>::new(0) }; 6];
+static PAUSES: [GucSetting<i32>; 7] = [const { GucSetting::<i32>::new(0) }; 7];
 
 /// How many seconds a worker stays that finds nothing to do, if that is longer than usual.
 static LINGER: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -48,6 +50,7 @@ pub(crate) fn register() {
         c"bedload.pause_before_retirement",
         c"bedload.pause_before_row",
         c"bedload.pause_before_naming",
+        c"bedload.pause_before_delay",
     ];
     for (name, pause) in names.into_iter().zip(&PAUSES) {
         GucRegistry::define_int_guc(

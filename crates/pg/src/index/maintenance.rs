@@ -127,8 +127,8 @@ impl Index {
         meta::with_call(&self.pages, change)
     }
 
-    /// Does the maintenance that is due, at VACUUM's pace, and merges the root's runs into one;
-    /// with `all`, until each leaf has one run and nothing is above.
+    /// Does the maintenance that is due when it begins, at VACUUM's pace, and merges the root's
+    /// runs into one; with `all`, until each leaf has one run and nothing is above.
     pub(crate) fn maintain(&self, all: bool) {
         if all {
             self.seal_all();
@@ -150,7 +150,14 @@ impl Index {
                 }
                 _ => break,
             }
-            compat::vacuum_delay_point();
+            if maintainer.is_under_way() {
+                // Its nodes take nothing from others until it is done: no time to sleep.
+                interrupt_point();
+                continue;
+            }
+            #[cfg(feature = "harness")]
+            crate::hooks::pause(crate::hooks::Pause::Delay);
+            compat::vacuum_delay();
         }
         self.count_work(0, maintainer.done());
     }

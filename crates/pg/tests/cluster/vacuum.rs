@@ -6,7 +6,7 @@ use std::thread;
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
-use crate::rows::{Rng, check, create_table, execute, number, same_rows};
+use crate::rows::{Rng, check, create_table, execute, number, same_rows, until_one_waits};
 
 #[test]
 fn addresses_that_are_used_again_lead_to_their_new_rows() {
@@ -157,6 +157,39 @@ fn vacuum_runs_beside_writers_and_readers() {
     });
     check(&mut client, "t_k");
     same_rows(&mut client, "t", "true");
+}
+
+/// VACUUM sleeps, when it has cost as much as it may, between two merges: while it has the right to
+/// a node, writers and workers would wait for it.
+#[test]
+fn vacuum_sleeps_without_a_right() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let (mut client, mut holder) = (cluster.client(), cluster.client());
+    create_table(&mut client);
+    // Three runs at the root, which are not due, and are merged in several pieces.
+    for _ in 0..4 {
+        execute(
+            &mut client,
+            "INSERT INTO t SELECT (random() * 1e9)::int8, i FROM generate_series(1, 40000) i",
+        );
+    }
+    let at_root = "SELECT runs_by_level[array_length(runs_by_level, 1)] FROM bedload_stats('t_k')";
+    assert_eq!(number(&mut client, at_root), 3);
+    execute(&mut holder, "SELECT pg_advisory_lock(7)");
+    let socket = cluster.socket();
+    let vacuum = thread::spawn(move || {
+        let mut client = connect(&socket).expect("a session");
+        execute(&mut client, "SET bedload.pause_before_delay = 7");
+        execute(&mut client, "VACUUM t");
+    });
+    until_one_waits(&mut client, || !vacuum.is_finished());
+    let rights = "SELECT count(*) FROM pg_locks WHERE locktype = 'page' AND granted";
+    assert_eq!(number(&mut client, rights), 0);
+    assert_eq!(number(&mut client, at_root), 1);
+    drop(holder);
+    vacuum.join().expect("it succeeds");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 10000000");
 }
 
 /// VACUUM keeps the entries of rows that a snapshot may need, and takes them when it may not. Then

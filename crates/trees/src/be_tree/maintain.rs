@@ -52,6 +52,10 @@ impl AddAssign for MaintenanceWork {
     }
 }
 
+/// How many entries tidying writes, about, for each that was at the root or may be in a leaf when
+/// it began: twice what an entry's whole way down costs.
+const TIDY_WORK_PER_ENTRY: u64 = 16;
+
 /// How much maintenance is asked for.
 #[derive(Debug, Clone, Copy)]
 enum Extent {
@@ -76,6 +80,8 @@ pub struct Maintainer<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     next: Option<(PageId, PageId)>,
     drained_to: Option<PointBuf>,
     has_tidied: bool,
+    /// How many entries are written in all when tidying has done enough; none before it begins.
+    tidied_at: Option<u64>,
     work: MaintenanceWork,
 }
 
@@ -88,6 +94,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             next: None,
             drained_to: None,
             has_tidied: false,
+            tidied_at: None,
             work: MaintenanceWork::default(),
         }
     }
@@ -109,15 +116,18 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.go_on(pages, Extent::Due, false)
     }
 
-    /// As [`work`](Self::work), and then merges the runs of the root into one, but for those that
-    /// are being pushed down: for a quiet moment, as readers look at each of them. A maintainer
-    /// does that once, as others may go on adding runs.
+    /// As [`work_on_one`](Self::work_on_one), and at last merges the runs of the root into one, but
+    /// for those that are being pushed down: for a quiet moment, as readers look at each of them. A
+    /// maintainer does that once.
+    ///
+    /// Others may go on adding runs. So it does about what was due when a maintainer began with it,
+    /// and is [idle](Progress::Idle) when it has written many times the entries that the root had.
     ///
     /// # Errors
     ///
     /// As for [`work`](Self::work).
     pub fn tidy(&mut self, pages: u64) -> Result<Progress> {
-        self.go_on(pages, Extent::Root, false)
+        self.go_on(pages, Extent::Root, true)
     }
 
     /// As [`work_on_one`](Self::work_on_one), but does nothing except the merges that are due at the
@@ -165,14 +175,14 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.work_on_one(u64::MAX)
     }
 
-    /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one
-    /// run: for a tree that is going to be read rather than changed.
+    /// As [`work_on_one`](Self::work_on_one), but until nothing is left above the leaves, and each
+    /// leaf has one run: for a tree that is going to be read rather than changed.
     ///
     /// # Errors
     ///
     /// As for [`work`](Self::work).
     pub fn drain(&mut self, pages: u64) -> Result<Progress> {
-        self.go_on(pages, Extent::All, false)
+        self.go_on(pages, Extent::All, true)
     }
 
     fn go_on(&mut self, pages: u64, extent: Extent, one: bool) -> Result<Progress> {
@@ -185,14 +195,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
                         Extent::All => self.next_to_drain()?,
                         Extent::Due => self.next_due()?,
                         Extent::Newest => self.tree.step_to_merge_newest()?,
-                        Extent::Root => match self.next_due()? {
-                            Some(step) => Some(step),
-                            None if !self.has_tidied => {
-                                self.has_tidied = true;
-                                self.tree.step_to_tidy()?
-                            }
-                            None => None,
-                        },
+                        Extent::Root => self.next_to_tidy()?,
                     };
                     let Some(step) = step else {
                         return Ok(Progress::Idle);
@@ -273,6 +276,31 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
             parent = Some(id);
         }
         Ok(None)
+    }
+
+    /// The next step of what is due, or to have one run at the root, unless enough was done.
+    fn next_to_tidy(&mut self) -> Result<Option<Step>> {
+        let tree = self.tree;
+        let enough = match self.tidied_at {
+            Some(enough) => enough,
+            None => {
+                let entries = tree.node(tree.root)?.entries();
+                let entries = entries.saturating_add(tree.config.leaf_entries);
+                let most = entries.saturating_mul(TIDY_WORK_PER_ENTRY);
+                *self
+                    .tidied_at
+                    .insert(self.work.entries_written.saturating_add(most))
+            }
+        };
+        if self.work.entries_written >= enough {
+            return Ok(None);
+        }
+        let step = self.next_due()?;
+        if step.is_some() || self.has_tidied {
+            return Ok(step);
+        }
+        self.has_tidied = true;
+        tree.step_to_tidy()
     }
 
     /// The next step of what is left to drain, from left to right.

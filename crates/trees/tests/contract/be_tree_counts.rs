@@ -211,6 +211,39 @@ fn a_tidy_root_has_one_run() {
     assert!(tree.verify().expect("sound").is_sound());
 }
 
+/// However much others add meanwhile, tidying does about what was due when it began.
+#[test]
+fn tidying_ends_beside_others_that_insert() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
+    let mut keys = uniform(1 << 20);
+    let mut publish = || {
+        let mut batch: Vec<u64> = keys.by_ref().take(20).collect();
+        batch.sort_unstable();
+        publish_keys(&tree, batch.into_iter().map(|key| (key, 0)));
+    };
+    for _ in 0..8 {
+        publish();
+    }
+    let mut maintainer = tree.maintainer();
+    let mut steps = 0;
+    while maintainer.tidy(1 << 20).expect("maintained") == Progress::Paused {
+        assert!(!maintainer.is_under_way(), "a step at a time, as a whole");
+        steps += 1;
+        assert!(steps < 1000, "{:?}", maintainer.done());
+        // Enough for the next step to be due.
+        for _ in 0..4 {
+            publish();
+        }
+    }
+    assert!(steps > 10 && maintainer.is_due().expect("sound"), "{steps} steps");
+    // Somebody else does the rest.
+    let mut other = tree.maintainer();
+    while other.tidy(1 << 20).expect("maintained") == Progress::Paused {}
+    assert!(!other.is_due().expect("sound"));
+    assert!(tree.verify().expect("sound").is_sound());
+}
+
 /// A maintainer that others keep busy makes room at the root between two pieces of its work.
 #[test]
 fn the_newest_runs_are_merged_alone() {
