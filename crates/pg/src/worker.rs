@@ -52,6 +52,19 @@ const TURN: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Settings of a worker, whatever the configuration, its database and the superuser have. Its
+/// commits need not wait for the disk: the log records of whatever depends on them follow theirs.
+/// Timeouts are for statements that somebody waits for; a merge may take longer.
+const SETTINGS: &[(&CStr, &CStr)] = &[
+    (c"synchronous_commit", c"off"),
+    (c"lock_timeout", c"0"),
+    (c"statement_timeout", c"0"),
+    (c"idle_in_transaction_session_timeout", c"0"),
+    (c"idle_session_timeout", c"0"),
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    (c"transaction_timeout", c"0"),
+];
+
 /// [`LINGER`], longer where a test asks for that.
 fn linger() -> Duration {
     #[cfg(feature = "harness")]
@@ -308,6 +321,17 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
         [argument >> 32, argument & u64::from(u32::MAX)].map(|oid| u32::try_from(oid).unwrap_or(0).into());
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(database), None);
+    for (name, value) in SETTINGS {
+        // SAFETY: settings of this process, by names and values that end with a zero.
+        unsafe {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
+    }
     // A session may be looking at the lock, for a moment.
     let is_alone = (0..TRIES).any(|_| {
         let is_kept = try_keep(&page_of(database, id));
@@ -326,17 +350,6 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
     if !try_count() {
         note(called_in_vain());
         return;
-    }
-    // Its commits need not wait for the disk: the log records of whatever depends on them follow
-    // theirs.
-    // SAFETY: a setting of this process.
-    unsafe {
-        pg_sys::SetConfigOption(
-            c"synchronous_commit".as_ptr(),
-            c"off".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_OVERRIDE,
-        );
     }
     let mut last = Instant::now();
     while !is_to_end() && WORKERS_MAX.get() > 0 {

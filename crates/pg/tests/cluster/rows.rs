@@ -1,7 +1,7 @@
 //! Comparing what an index says with what its table has.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 
@@ -88,6 +88,15 @@ pub(crate) fn number(client: &mut Client, query: &str) -> i64 {
 pub(crate) fn until_one_waits(client: &mut Client, is_under_way: impl Fn() -> bool) {
     while number(client, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0 {
         assert!(is_under_way(), "it pauses");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until a query answers with a number.
+pub(crate) fn until(client: &mut Client, query: &str, expected: i64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while number(client, query) != expected {
+        assert!(Instant::now() < deadline, "{query} is {expected}");
         thread::sleep(Duration::from_millis(2));
     }
 }

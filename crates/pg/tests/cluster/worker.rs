@@ -2,13 +2,13 @@
 //! there is none.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect, connect_to};
 use crate::contract::declare;
-use crate::rows::{check, create_table, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, same_rows, until};
 
 /// Has workers pause before they retire pages of runs while a session holds advisory lock 7.
 /// Sessions retire none here, as each load is longer than what goes to the head.
@@ -28,31 +28,27 @@ fn merged(client: &mut Client, index: &str) -> (i64, i64) {
     (number(client, &all), number(client, "SELECT (harness_work())[5]"))
 }
 
-/// Waits until a query answers with a number.
-fn until(client: &mut Client, query: &str, expected: i64) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while number(client, query) != expected {
-        assert!(Instant::now() < deadline, "{query} is {expected}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Has a worker of the index of a table pause, with a lock on the index; returns the session that
 /// holds it up.
 fn with_paused_worker(cluster: &Cluster, table: &str) -> Client {
-    let (mut client, mut holder) = (cluster.client(), cluster.client());
-    execute(&mut holder, "SELECT pg_advisory_lock(7)");
-    execute(&mut client, "SET bedload.pause_before_naming = 0");
+    let mut holder = cluster.client();
+    pause_worker(&mut cluster.client(), &mut holder, table);
+    holder
+}
+
+/// Has a worker of the index of a table pause, whom one session calls and another one holds up.
+fn pause_worker(client: &mut Client, holder: &mut Client, table: &str) {
+    execute(holder, "SELECT pg_advisory_lock(7)");
+    execute(client, "SET bedload.pause_before_naming = 0");
     // A session whose commits do the merges would pause, too.
-    execute(&mut client, "SET statement_timeout = '60s'");
+    execute(client, "SET statement_timeout = '60s'");
     let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
                  WHERE NOT granted AND backend_type = 'bedload worker'";
     // The root has room for what comes until the worker pauses.
     for _ in 0..8 {
-        insert(&mut client, table);
+        insert(client, table);
     }
-    until(&mut client, waits, 1);
-    holder
+    until(client, waits, 1);
 }
 
 /// A server with a table whose worker pauses, a session, and the one that holds the worker up.
@@ -188,6 +184,40 @@ fn a_worker_leaves_a_database_that_is_wanted() {
         }
         assert_eq!(number(&mut client, WORKERS), 0);
     }
+    let log = cluster.log();
+    assert_eq!(log.matches("ERROR").count(), 0, "{log}");
+}
+
+/// A worker has none of the timeouts that its database has for sessions.
+#[test]
+fn a_worker_has_no_timeouts() {
+    let cluster = Cluster::start_with(PAUSES);
+    let (mut client, mut holder) = (cluster.client(), cluster.client());
+    declare(&mut client);
+    create_table(&mut client);
+    // They are for sessions that begin later.
+    for timeout in [
+        "lock_timeout",
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+        "idle_session_timeout",
+    ] {
+        execute(
+            &mut client,
+            &format!("ALTER DATABASE postgres SET {timeout} = '1ms'"),
+        );
+    }
+    pause_worker(&mut client, &mut holder, "t");
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(number(&mut client, WORKERS), 1);
+    drop(holder);
+    until(&mut client, WORKERS, 0);
+    let (all, own) = merged(&mut client, "t_k");
+    assert!(
+        all > 0 && own == 0,
+        "{own} of {all} entries were merged by the session"
+    );
+    check(&mut client, "t_k");
     let log = cluster.log();
     assert_eq!(log.matches("ERROR").count(), 0, "{log}");
 }
