@@ -13,8 +13,8 @@
 //! 3. It works in transactions of some [`TURN`], each of which locks the index as an insertion
 //!    does, if that needs no wait: who wants to drop, rebuild or move an index waits for one of
 //!    them. Between them it holds nothing but the lock of rule 1.
-//! 4. Its transactions have ids, as those of sessions that write have: `VACUUM` tells pages about
-//!    to be named from lost ones by the id of their writer.
+//! 4. Its transactions have ids from when they have a right to a node, as those of sessions that
+//!    write have: `VACUUM` tells pages about to be named from lost ones by the id of their writer.
 //! 5. It ends when another process locks its database as a whole (`DROP DATABASE`, or one that is
 //!    copied).
 //! 6. At most `bedload.max_workers` are there in all: each holds the lock on a number below.
@@ -29,7 +29,7 @@
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use bedload_trees::be_tree::Pressure;
+use bedload_trees::be_tree::{Pressure, Progress};
 use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, SignalWakeFlags};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_guard, pg_sys};
 
@@ -51,6 +51,8 @@ const TURN: Duration = Duration::from_millis(50);
 /// How long a worker stays that finds nothing to do, and how often it looks.
 const LINGER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
+/// How long it waits for another process to end a merge.
+const WAIT: Duration = Duration::from_millis(50);
 
 /// Settings of a worker, whatever the configuration, its database and the superuser have. Its
 /// commits need not wait for the disk: the log records of whatever depends on them follow theirs.
@@ -288,8 +290,10 @@ fn with_index<T>(id: pg_sys::Oid, call: impl FnOnce(&Index) -> T) -> Option<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Worked,
-    /// There was nothing to do, or another process is at it.
+    /// There was nothing to do.
     Idle,
+    /// Another process is at it.
+    Busy,
     /// The database is wanted.
     End,
 }
@@ -300,14 +304,12 @@ fn turn(id: pg_sys::Oid) -> Turn {
     }
     let begun = Instant::now();
     let work = |index: &Index| {
-        // SAFETY: a transaction is under way (rule 4).
-        let begin = || unsafe {
-            pg_sys::GetCurrentTransactionId();
-        };
-        index.work_off(begin, || begun.elapsed() > TURN || is_to_end())
+        index.pages().take_id_when_maintaining();
+        index.work_off(|| begun.elapsed() > TURN || is_to_end())
     };
     match with_index(id, work) {
-        Some(true) => Turn::Worked,
+        Some(Progress::Paused) => Turn::Worked,
+        Some(Progress::Busy) => Turn::Busy,
         _ => Turn::Idle,
     }
 }
@@ -356,9 +358,9 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
         report(pg_sys::BackendState::STATE_RUNNING, c"merging");
         match in_transaction(|| turn(id)) {
             Turn::Worked => last = Instant::now(),
-            Turn::Idle if last.elapsed() <= linger() => {
+            turn @ (Turn::Idle | Turn::Busy) if last.elapsed() <= linger() => {
                 report(pg_sys::BackendState::STATE_IDLE, c"");
-                BackgroundWorker::wait_latch(Some(LOOK));
+                BackgroundWorker::wait_latch(Some(if turn == Turn::Busy { WAIT } else { LOOK }));
             }
             _ => break,
         }

@@ -79,16 +79,12 @@ impl Index {
         }
     }
 
-    /// Does what is due until it `is_enough`, and nothing by halves; whether it did anything. Calls
-    /// `begin` if there is something to do.
-    pub(crate) fn work_off(&self, begin: impl FnOnce(), is_enough: impl Fn() -> bool) -> bool {
+    /// Does what is due until it `is_enough`, and nothing by halves. Busy or idle only if it did
+    /// nothing.
+    pub(crate) fn work_off(&self, is_enough: impl Fn() -> bool) -> Progress {
         let tree = self.tree();
         let mut maintainer = tree.maintainer();
-        if !self.done(maintainer.is_due()) {
-            return false;
-        }
-        begin();
-        loop {
+        let progress = loop {
             let mut progress = Progress::Idle;
             // Sessions add runs to the root meanwhile, and wait when it has no room.
             if !maintainer.is_under_way() {
@@ -99,12 +95,16 @@ impl Index {
             }
             interrupt_point();
             if progress != Progress::Paused || !maintainer.is_under_way() && is_enough() {
-                break;
+                break progress;
             }
-        }
+        };
         let done = maintainer.done();
         self.count_work(0, done);
-        done != MaintenanceWork::default()
+        if done == MaintenanceWork::default() {
+            progress
+        } else {
+            Progress::Paused
+        }
     }
 
     fn count_work(&self, published: u64, done: MaintenanceWork) {

@@ -80,6 +80,8 @@ pub(crate) struct PgPages {
     reserved: RefCell<BTreeMap<PageId, Pin>>,
     /// Nodes that this process maintains: PostgreSQL's locks do not exclude their own holder.
     maintained: RefCell<BTreeSet<PageId>>,
+    /// Whether the transaction gets an id with its first right to a node.
+    takes_id: Cell<bool>,
 }
 
 /// A page of the index does not exist, or is not what it was asked for.
@@ -130,7 +132,14 @@ impl PgPages {
             released: RefCell::default(),
             reserved: RefCell::default(),
             maintained: RefCell::default(),
+            takes_id: Cell::new(false),
         }
+    }
+
+    /// Has the transaction get an id as soon as it has a right to a node: that is before it
+    /// reserves a page to merge something into.
+    pub(crate) fn take_id_when_maintaining(&self) {
+        self.takes_id.set(true);
     }
 
     pub(crate) fn relation(&self) -> pg_sys::Relation {
@@ -372,6 +381,10 @@ impl PageStore for PgPages {
             return None;
         }
         self.maintained.borrow_mut().insert(node);
+        if self.takes_id.get() {
+            // SAFETY: a transaction is under way, as a lock was taken.
+            unsafe { pg_sys::GetCurrentTransactionId() };
+        }
         Some(PgMaintenance { store: self, node })
     }
 }

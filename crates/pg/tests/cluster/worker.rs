@@ -8,7 +8,7 @@ use postgres::Client;
 
 use crate::cluster::{Cluster, connect, connect_to};
 use crate::contract::declare;
-use crate::rows::{check, create_table, execute, number, same_rows, until};
+use crate::rows::{check, create_table, execute, number, same_rows, until, until_one_waits};
 
 /// Has workers pause before they retire pages of runs while a session holds advisory lock 7.
 /// Sessions retire none here, as each load is longer than what goes to the head.
@@ -218,6 +218,42 @@ fn a_worker_has_no_timeouts() {
         "{own} of {all} entries were merged by the session"
     );
     check(&mut client, "t_k");
+    let log = cluster.log();
+    assert_eq!(log.matches("ERROR").count(), 0, "{log}");
+}
+
+/// A worker that finds the root being maintained takes no transaction ids while it waits.
+#[test]
+fn a_worker_that_waits_for_the_root_takes_no_ids() {
+    let cluster = Cluster::start_with("bedload.max_workers = 2\nbedload.shrunk = 64");
+    let (mut client, mut holder) = (cluster.client(), cluster.client());
+    create_table(&mut client);
+    // Runs that are not due to be merged, but that VACUUM merges.
+    for _ in 0..4 {
+        insert(&mut client, "t");
+    }
+    assert_eq!(number(&mut client, WORKERS), 0);
+    execute(&mut holder, "SELECT pg_advisory_lock(7)");
+    let socket = cluster.socket();
+    let vacuum = thread::spawn(move || {
+        let mut client = connect(&socket).expect("a session");
+        execute(&mut client, "SET bedload.pause_before_naming = 7");
+        execute(&mut client, "VACUUM t");
+    });
+    until_one_waits(&mut client, || !vacuum.is_finished());
+    for _ in 0..4 {
+        insert(&mut client, "t");
+    }
+    until(&mut client, WORKERS, 1);
+    let next = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8";
+    let before = number(&mut client, next);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(number(&mut client, next), before);
+    drop(holder);
+    vacuum.join().expect("it succeeds");
+    until(&mut client, WORKERS, 0);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000000");
     let log = cluster.log();
     assert_eq!(log.matches("ERROR").count(), 0, "{log}");
 }
