@@ -17,7 +17,8 @@
 //!    write have: `VACUUM` tells pages about to be named from lost ones by the id of their writer.
 //! 5. It ends when another process locks its database as a whole (`DROP DATABASE`, or one that is
 //!    copied).
-//! 6. At most `bedload.max_workers` are there in all: each holds the lock on a number below.
+//! 6. At most `bedload.max_workers` are there in all: each holds the lock on a number below. A
+//!    commit looks for a number that is free before it calls a worker.
 //!
 //! Temporary indexes, which no other process can read, and indexes that are new in their
 //! transaction, which none can see, have no worker.
@@ -40,10 +41,12 @@ static WORKERS_MAX: GucSetting<i32> = GucSetting::<i32>::new(2);
 
 /// How long a worker takes to begin, at most.
 const START: Duration = Duration::from_millis(200);
-/// How often it tries to be the only one.
+/// How often it tries to get a lock.
 const TRIES: u32 = 20;
 /// How long no worker is called that could not be had.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long no worker is called after all were taken.
+const TAKEN: Duration = Duration::from_secs(10);
 /// How long no worker is called after one that has not ended as it should.
 const REST: Duration = Duration::from_secs(60);
 /// About how long a transaction of a worker is.
@@ -154,9 +157,9 @@ fn answer(called_at: &mut i64, now: i64) -> Answer {
     }
 }
 
-/// When a worker was called, as far as others are to know, so that none is called for a [`PAUSE`].
-fn called_in_vain() -> i64 {
-    now() - micros(REST) + micros(PAUSE)
+/// When a worker was called, as far as others are to know, so that none is called for such a time.
+fn called_in_vain(pause: Duration) -> i64 {
+    now() - micros(REST) + micros(pause)
 }
 
 /// Whether maintenance is left to a worker, which is called if there is none.
@@ -171,11 +174,13 @@ pub(crate) fn takes_over(index: &Index, pressure: Pressure) -> bool {
         Answer::Comes => pressure != Pressure::High,
         Answer::None => false,
         Answer::Call => {
-            let is_called = call(index);
-            if !is_called {
-                index.with_call(|called_at| *called_at = called_in_vain());
-            }
-            is_called
+            let pause = match is_number_free() {
+                true if call(index) => return true,
+                true => PAUSE,
+                false => TAKEN,
+            };
+            index.with_call(|called_at| *called_at = called_in_vain(pause));
+            false
         }
     }
 }
@@ -228,13 +233,28 @@ fn is_free(tag: &pg_sys::LOCKTAG, mode: pg_sys::LOCKMODE) -> bool {
     }
 }
 
-/// Takes one of the locks that are there for workers (rule 6). They are those of an access method
-/// that there is not.
-fn try_count() -> bool {
+/// The locks that are there for workers (rule 6): those of an access method that there is not.
+fn numbers() -> impl Iterator<Item = pg_sys::LOCKTAG> {
     let class = pg_sys::AccessMethodRelationId.to_u32();
     let object = pg_sys::LockTagType::LOCKTAG_OBJECT;
-    let mut numbers = 0..u16::try_from(WORKERS_MAX.get()).unwrap_or(u16::MAX);
-    numbers.any(|number| try_keep(&tag(object, [0, class, 0], number, pg_sys::USER_LOCKMETHOD)))
+    let numbers = 0..u16::try_from(WORKERS_MAX.get()).unwrap_or(u16::MAX);
+    numbers.map(move |number| tag(object, [0, class, 0], number, pg_sys::USER_LOCKMETHOD))
+}
+
+/// Whether another worker may be there. In a transaction.
+fn is_number_free() -> bool {
+    numbers().any(|number| is_free(&number, SHARE))
+}
+
+/// Calls until it succeeds, or [`TRIES`] times: a session may be looking at a lock, for a moment.
+fn tried(mut attempt: impl FnMut() -> bool) -> bool {
+    (0..TRIES).any(|_| {
+        let has_succeeded = attempt();
+        if !has_succeeded {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        has_succeeded
+    })
 }
 
 /// Whether no other process locks the database of this one as a whole (rule 5). In a transaction.
@@ -334,23 +354,15 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
             );
         }
     }
-    // A session may be looking at the lock, for a moment.
-    let is_alone = (0..TRIES).any(|_| {
-        let is_kept = try_keep(&page_of(database, id));
-        if !is_kept {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        is_kept
-    });
-    if !is_alone {
+    if !tried(|| try_keep(&page_of(database, id))) {
         return;
     }
     let note = |called_at: i64| {
         let note = |index: &Index| index.with_call(|noted| *noted = called_at);
         in_transaction(|| with_index(id, note))
     };
-    if !try_count() {
-        note(called_in_vain());
+    if !tried(|| numbers().any(|number| try_keep(&number))) {
+        note(called_in_vain(TAKEN));
         return;
     }
     let mut last = Instant::now();

@@ -113,7 +113,8 @@ fn commits_do_the_work_where_no_worker_can() {
 /// A server has no more workers than it is to have.
 #[test]
 fn workers_are_counted() {
-    let cluster = Cluster::start_with(&format!("{PAUSES}\nbedload.max_workers = 1"));
+    let settings = format!("{PAUSES}\nbedload.max_workers = 1\nlog_min_messages = debug1");
+    let cluster = Cluster::start_with(&settings);
     let mut client = cluster.client();
     declare(&mut client);
     create_table(&mut client);
@@ -128,6 +129,13 @@ fn workers_are_counted() {
     }
     let (all, own) = merged(&mut client, "u_k");
     assert!(all > 0 && own == all, "{own} of {all}");
+    // The commits saw that a process would have been for nothing.
+    let mut started = |index: &str| {
+        let id = number(&mut client, &format!("SELECT '{index}'::regclass::oid::int8"));
+        let line = format!("starting background worker process \"bedload worker for index {id}\"");
+        cluster.log().matches(&line).count()
+    };
+    assert_eq!((started("t_k"), started("u_k")), (1, 0));
     drop(holder);
     until(&mut client, WORKERS, 0);
     check(&mut client, "t_k");
