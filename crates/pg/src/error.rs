@@ -30,6 +30,20 @@ pub(crate) fn fail(code: PgSqlErrorCode, message: String, hint: Option<String>) 
     unreachable!("an error does not return")
 }
 
+/// Makes room for so many more values, or ends the transaction with an error if the system has no
+/// memory for them: it would otherwise abort the process, and with it the server.
+pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize) {
+    if values.try_reserve_exact(more).is_err() {
+        let code = PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY;
+        let bytes = (values.len() + more) * size_of::<T>();
+        fail(
+            code,
+            format!("out of memory: no {bytes} bytes for entries of an index"),
+            Some("Lower maintenance_work_mem for a build, bedload.batch_entries for rows.".to_owned()),
+        );
+    }
+}
+
 /// Ends the transaction because of what a tree said of the index.
 ///
 /// # Safety

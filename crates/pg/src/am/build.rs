@@ -9,13 +9,16 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, panic::pgrx_extern_c_guard}
 use pgrx::{PgSqlErrorCode, pg_guard};
 
 use super::progress::{Phase, begin_load, reported};
-use super::sort::Sorter;
+use super::sort::{Sorter, memory};
 use super::unique::{Violation, until_duplicate};
 use crate::error::fail;
 use crate::index::{Index, refuse_if_too_large};
 use crate::key::{Entry, Form};
 use crate::pages::PgPages;
 use crate::pending;
+
+/// The part of a unique build's memory that sorts entries of dead rows: one of so many.
+const DEAD_SHARE: usize = 8;
 
 /// Not a guarded function as a whole: see [`Violation::raise`].
 pub(super) unsafe extern "C-unwind" fn ambuild(
@@ -46,10 +49,12 @@ unsafe fn build(
     unsafe {
         let form = form_to_be(index, info);
         pending::forget(index);
-        let mut sorter = Sorter::new(form);
-        // Rows that are dead to this transaction, though not to all, are no duplicates.
-        let mut of_dead = Sorter::new(form);
         let is_unique = (*info).ii_Unique;
+        // Rows that are dead to this transaction, though not to all, are no duplicates. They are
+        // few.
+        let memory_of_dead = if is_unique { memory() / DEAD_SHARE } else { 0 };
+        let mut sorter = Sorter::new(form, memory() - memory_of_dead);
+        let mut of_dead = Sorter::new(form, memory_of_dead);
         Phase::ScanTable.begin();
         let heap_tuples = for_each_row((table, index), form, info, &mut |entry, is_alive| {
             refuse_if_too_large(index, table, form, &entry);

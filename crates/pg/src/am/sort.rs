@@ -3,6 +3,7 @@
 //! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then
 //! merged: 16 bytes an integer, or 12 and those of key and payload, written and read once. The
 //! files are PostgreSQL's, so they count against `temp_file_limit` and go with the transaction.
+//! Room that is not in use yet counts as memory.
 
 #![expect(unsafe_code, reason = "temporary files are PostgreSQL's")]
 
@@ -12,46 +13,71 @@ use std::iter::Peekable;
 
 use pgrx::pg_sys;
 
+use crate::error::reserve;
 use crate::key::{Entry, Form};
 
 /// Bytes that are written or read at once.
 const CHUNK_BYTES: usize = 1 << 16;
 
+/// Entries for which there is room at first.
+const FIRST_ENTRIES: usize = 1024;
+
+/// The memory that a build may sort in, in bytes.
+pub(super) fn memory() -> usize {
+    // SAFETY: a setting of this process, in KiB, at least 1 MiB.
+    let kibibytes = unsafe { pg_sys::maintenance_work_mem };
+    usize::try_from(kibibytes).unwrap_or(1024) * 1024
+}
+
 /// Collects entries and gives them back in order.
 pub(super) struct Sorter {
     form: Form,
     entries: Vec<Entry>,
-    /// The bytes of the entries in memory.
-    bytes: usize,
+    /// Bytes that the entries in memory take beside themselves.
+    beside: usize,
     bytes_max: usize,
     stretches: Vec<Stretch>,
     len: usize,
 }
 
 impl Sorter {
-    pub(super) fn new(form: Form) -> Self {
-        // SAFETY: a setting of this process, in KiB, at least 1 MiB.
-        let kibibytes = unsafe { pg_sys::maintenance_work_mem };
+    /// One that takes so many bytes of memory at most.
+    pub(super) fn new(form: Form, bytes_max: usize) -> Self {
         Self {
             form,
             entries: Vec::new(),
-            bytes: 0,
-            bytes_max: usize::try_from(kibibytes).unwrap_or(1024) * 1024,
+            beside: 0,
+            bytes_max,
             stretches: Vec::new(),
             len: 0,
         }
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        if self.bytes >= self.bytes_max {
+        let beside = (entry.weight() - 1) * size_of::<Entry>();
+        if !self.make_room(beside) && !self.entries.is_empty() {
             self.sort();
             self.stretches.push(Stretch::write(self.form, &self.entries));
             self.entries.clear();
-            self.bytes = 0;
+            self.beside = 0;
         }
-        self.bytes += entry.weight() * size_of::<Entry>();
+        self.beside += beside;
         self.entries.push(entry);
         self.len += 1;
+    }
+
+    /// Whether there is room for another entry, which takes so many bytes beside itself.
+    fn make_room(&mut self, beside: usize) -> bool {
+        let (len, capacity) = (self.entries.len(), self.entries.capacity());
+        let bytes = capacity * size_of::<Entry>() + self.beside + beside;
+        if len < capacity {
+            return bytes <= self.bytes_max;
+        }
+        // At most as many as there are, if these are like the others.
+        let each = size_of::<Entry>() + self.beside.max(beside) / len.max(1);
+        let left = self.bytes_max.saturating_sub(bytes) / each;
+        reserve(&mut self.entries, left.min(len.max(FIRST_ENTRIES)));
+        left > 0
     }
 
     /// How many entries were collected.

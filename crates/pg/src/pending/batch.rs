@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 
 use crate::compat::FileName;
+use crate::error::reserve;
 use crate::key::Entry;
 
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
@@ -49,13 +50,14 @@ impl Batch {
     }
 
     pub(super) fn push(&mut self, owner: pg_sys::SubTransactionId, entry: Entry) {
+        if self.entries.len() == self.entries.capacity() {
+            let more = self.entries.len().max(FIRST_ENTRIES);
+            reserve(&mut self.entries, more);
+        }
         if self.owners.last().is_none_or(|&(last, _)| last != owner) {
             self.owners.push((owner, self.entries.len()));
         }
         self.weight += entry.weight();
-        if self.entries.is_empty() {
-            self.entries.reserve(FIRST_ENTRIES);
-        }
         self.entries.push(entry);
     }
 
@@ -70,7 +72,9 @@ impl Batch {
 
     /// A copy of all entries, ascending.
     pub(super) fn sorted(&self) -> Vec<Entry> {
-        let mut entries = self.entries.clone();
+        let mut entries = Vec::new();
+        reserve(&mut entries, self.len());
+        entries.extend_from_slice(&self.entries);
         if !entries.is_sorted() {
             entries.sort_unstable();
         }

@@ -207,8 +207,9 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
             pending.batches.push(Batch::new(id, file));
             pending.batches.len() - 1
         });
-        pending.weight += entry.weight();
+        let weight = entry.weight();
         pending.batches[at].push(pending.subtransaction, entry);
+        pending.weight += weight;
         let over = match pending.weight {
             _ if pending.batches[at].weight() >= limit_of_index => Over::Index,
             weight if weight >= limit => Over::Session,

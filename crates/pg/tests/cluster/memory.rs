@@ -1,0 +1,103 @@
+//! The memory that builds and batches take.
+
+use std::fs;
+use std::path::Path;
+
+use postgres::Client;
+use postgres::error::SqlState;
+
+use crate::cluster::Cluster;
+use crate::rows::{check, execute, number};
+
+/// Bytes of address space that the process of a session has had, at most, or has, as
+/// `/proc/PID/status` names them.
+fn address_space(client: &mut Client, name: &str) -> u64 {
+    let process = number(client, "SELECT pg_backend_pid()::int8");
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .expect("a line");
+    let number = line.trim_start_matches(':').trim().trim_end_matches("kB").trim();
+    1024 * number.parse::<u64>().expect("a number")
+}
+
+/// A server with a table of so many rows, and a session.
+fn filled(rows: u32) -> (Cluster, Client) {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        &format!(
+            "CREATE TABLE t (k int8, id int8);
+             INSERT INTO t SELECT (random() * 1e9)::int8, i FROM generate_series(1, {rows}) i"
+        ),
+    );
+    (cluster, client)
+}
+
+/// A build sorts within `maintenance_work_mem`, room that is not in use included.
+#[test]
+fn builds_keep_within_their_memory() {
+    let (cluster, _) = filled(600_000);
+    for create in [
+        "CREATE INDEX t_k ON t USING bedload (k)",
+        "CREATE UNIQUE INDEX t_k ON t USING bedload (k, id)",
+    ] {
+        let mut client = cluster.client();
+        // What the session reads once, and what a build needs whatever it sorts.
+        execute(
+            &mut client,
+            "SET maintenance_work_mem = '1MB';
+             CREATE TABLE u AS SELECT * FROM t LIMIT 100000",
+        );
+        execute(&mut client, &create.replace("t_k", "u_k").replace(" t ", " u "));
+        let before = address_space(&mut client, "VmPeak");
+        // A little more than the entries that a power of two is the number of.
+        execute(
+            &mut client,
+            &format!("SET maintenance_work_mem = '13MB'; {create}"),
+        );
+        let taken = address_space(&mut client, "VmPeak") - before;
+        println!("{create}: {taken} bytes");
+        assert!(taken < 18 << 20, "{create}: {taken} bytes");
+        check(&mut client, "t_k");
+        execute(&mut client, "DROP TABLE u; DROP INDEX t_k");
+    }
+}
+
+/// Where the system has no more memory, a build and a transaction end with an error, and the server
+/// goes on.
+#[test]
+fn no_memory_is_an_error() {
+    let (cluster, _) = filled(600_000);
+    let rows = "SELECT (random() * 1e9)::int8, i FROM generate_series(1, 600000) i";
+    for statement in [
+        "SET maintenance_work_mem = '1GB'; CREATE INDEX t_k ON t USING bedload (k)".to_owned(),
+        format!("SET bedload.batch_entries = 1000000; INSERT INTO u {rows}"),
+    ] {
+        let mut client = cluster.client();
+        execute(
+            &mut client,
+            "DROP TABLE IF EXISTS u;
+             CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k);
+             INSERT INTO u SELECT i, i FROM generate_series(1, 1000) i",
+        );
+        let process = number(&mut client, "SELECT pg_backend_pid()::int8");
+        let most = address_space(&mut client, "VmSize") + (8 << 20);
+        let limited = cluster
+            .owned(Path::new("prlimit"))
+            .args([&format!("--pid={process}"), &format!("--as={most}:{most}")])
+            .status();
+        assert!(limited.is_ok_and(|status| status.success()));
+        let error = client.batch_execute(&statement).expect_err("there is no memory");
+        assert_eq!(
+            error.code(),
+            Some(&SqlState::OUT_OF_MEMORY),
+            "{statement}: {error:?}"
+        );
+        let mut client = cluster.client();
+        execute(&mut client, "INSERT INTO u VALUES (7, 7)");
+        check(&mut client, "u_k");
+    }
+}
