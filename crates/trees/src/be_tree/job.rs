@@ -3,7 +3,7 @@
 use std::ops::{Bound, Range};
 
 use super::due::Step;
-use super::node::{Child, LiveRun, Node, may_meet};
+use super::node::{CHILD_LEN, Child, LiveRun, Node, may_meet};
 use super::runs::{MergeTarget, RunMerge, RunSlice, Runs};
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -26,6 +26,8 @@ pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     parts: Vec<(Run, PointBuf)>,
     /// How many more times the output is to be cut, each after so many entries.
     cuts_left: usize,
+    /// Bytes that the parent has left for the children that cuts make.
+    room: usize,
     entries_per_part: u64,
     /// Entries taken when the present part began.
     part_begun: u64,
@@ -96,6 +98,7 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
             cycle,
             parts: Vec::new(),
             cuts_left: 0,
+            room: 0,
             entries_per_part: u64::MAX,
             part_begun: 0,
             entries_per_page,
@@ -157,9 +160,12 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
             });
         }
         newest_first.extend(own.iter().rev().map(|live| tree.whole(live)));
-        let room = tree.room_for_children(&parent, tree.pivot_len_max());
+        let room = tree.kept_for_more_children(&parent);
+        let child_len = tree
+            .child_len(&parent)
+            .unwrap_or(CHILD_LEN + tree.pivot_len_max());
         let wanted = usize::try_from(expected / tree.config.leaf_entries).unwrap_or(usize::MAX);
-        let cuts = if is_leaf { wanted.min(room) } else { 0 };
+        let cuts = if is_leaf { wanted.min(room / child_len) } else { 0 };
         let inputs: Vec<LiveRun> = slices.iter().chain(&own).copied().collect();
         Ok(Some(Self {
             tree,
@@ -177,6 +183,7 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
             _rights: vec![parent_right, child_right],
             parts: Vec::new(),
             cuts_left: cuts,
+            room,
             entries_per_part: expected.div_ceil(cuts as u64 + 1).max(1),
             part_begun: 0,
         }))
@@ -212,10 +219,16 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
 
     fn cut(&mut self) -> Result<()> {
         let mut key = Vec::new();
-        if let Some(tie) = self.merge.next_position(&mut key)
-            && let Some(run) = self.merge.cut()?
-        {
-            self.parts.push((run, self.tree.point_buf(&key, tie)));
+        if let Some(tie) = self.merge.next_position(&mut key) {
+            let pivot = self.tree.point_buf(&key, tie);
+            // A pivot that is longer than those so far may find no room: the part goes on.
+            let child_len = CHILD_LEN + pivot.key.len();
+            if child_len <= self.room
+                && let Some(run) = self.merge.cut()?
+            {
+                self.room -= child_len;
+                self.parts.push((run, pivot));
+            }
         }
         self.cuts_left -= 1;
         self.part_begun = self.merge.taken();

@@ -205,19 +205,39 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// Whether the node has room for another run, that for children kept free which it may get when
-    /// they split.
+    /// Bytes of the node that runs leave to its children, those included which it may get when they
+    /// split: as many as are kept for pivots as long as the longest that it has.
+    fn kept_for_children(&self, node: &Node) -> usize {
+        let room = self.config.children_room(self.store.payload_len());
+        let children = 2 * self.config.fan_out + CHILDREN_MIN;
+        match self.child_len(node) {
+            _ if node.level == 0 => 0,
+            Some(child_len) => room.min(children * child_len),
+            None => room,
+        }
+    }
+
+    /// Bytes that a child of the node takes, if its pivot is the longest; none if there is no pivot
+    /// yet to tell.
+    pub(super) fn child_len(&self, node: &Node) -> Option<usize> {
+        if self.order.prefix_is_exact() {
+            return Some(CHILD_LEN);
+        }
+        // The first one is not looked at.
+        let pivots = node.children.iter().skip(1).map(|child| child.pivot.key.len());
+        pivots.max().map(|longest| CHILD_LEN + longest)
+    }
+
+    /// Whether the node has room for another run.
     pub(super) fn has_room_for_run(&self, node: &Node) -> bool {
-        let payload_len = self.store.payload_len();
-        let kept_free = match node.level {
-            0 => 0,
-            _ if self.order.prefix_is_exact() => {
-                let children = 2 * self.config.fan_out + CHILDREN_MIN;
-                (children * CHILD_LEN).min(self.config.children_room(payload_len))
-            }
-            _ => self.config.children_room(payload_len),
-        };
-        HEADER_LEN + (node.runs.len() + 1) * RUN_LEN + node.children_len().max(kept_free) <= payload_len
+        let children_len = node.children_len().max(self.kept_for_children(node));
+        HEADER_LEN + (node.runs.len() + 1) * RUN_LEN + children_len <= self.store.payload_len()
+    }
+
+    /// Bytes that the node has for further children, however many runs others add to it meanwhile.
+    pub(super) fn kept_for_more_children(&self, node: &Node) -> usize {
+        let kept = self.kept_for_children(node).saturating_sub(node.children_len());
+        kept.min(self.store.payload_len().saturating_sub(node.len()))
     }
 
     /// How many more children of pivots as long as `key_len` the node has room for.

@@ -123,6 +123,45 @@ fn appended_runs_report_the_pressure_of_the_root() {
     assert_eq!(alone, Pressure::None);
 }
 
+/// A root keeps room for children by the lengths of its pivots, and the rest is for runs. Leaves
+/// are cut all the same when they have come down.
+#[test]
+fn a_root_of_short_keys_has_room_for_many_runs() {
+    let pages = HeapPages::new(8144);
+    let tree = BeTree::create(&pages, ByteOrder, NoRow, BeTreeOptions::new().shrunk(1024));
+    let tree = tree.expect("an empty tree");
+    let seal = |numbers: &mut dyn Iterator<Item = u64>| {
+        let mut batch = tree.batch().expect("begun");
+        for number in numbers {
+            let key = format!("{number:014}");
+            let (key, row) = (key.as_bytes(), Row::default());
+            batch.put(Entry { key, tie: 0, row }).expect("ascending");
+        }
+        batch.seal().expect("sealed")
+    };
+    // Some leaves in order.
+    let mut some = seal(&mut (0..512).map(|number| number * 1_000_000));
+    some.try_publish().expect("published").expect("room");
+    let mut round = 0;
+    loop {
+        round += 1;
+        let mut late = seal(&mut (0..32).map(|number| number * 10_000_000 + round));
+        if late.try_publish().expect("published").is_none() {
+            late.discard().expect("given back");
+            break;
+        }
+    }
+    let root = tree.levels().expect("sound").pop().expect("a root");
+    assert!(root.runs >= 60, "{root:?}");
+    let mut maintainer = tree.maintainer();
+    while maintainer.work(1000).expect("maintained") == Progress::Paused {}
+    while maintainer.drain(1000).expect("maintained") == Progress::Paused {}
+    assert_eq!(maintainer.done().lost, 0);
+    let report = tree.verify().expect("sound");
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert!(report.leaves >= 12, "{} leaves", report.leaves);
+}
+
 /// A tree with several levels and runs everywhere.
 fn grown<S: PageStore>(pages: S, seed: u64) -> BeTree<ByteOrder, FixedRow<4>, S> {
     let tree = BeTree::create(pages, ByteOrder, FixedRow, small()).expect("an empty tree");
