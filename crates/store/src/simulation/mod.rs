@@ -14,6 +14,7 @@ mod faults;
 mod full;
 mod groups;
 mod marks;
+mod places;
 mod points;
 mod power;
 mod readers;

@@ -15,7 +15,7 @@ use crate::table::{Grid, Layout};
 const ROWS: i64 = 4000;
 
 /// Rows of some times, with another column that says when they were written.
-fn batch(times: impl Iterator<Item = i64>, written: i64) -> RecordBatch {
+pub(super) fn batch(times: impl Iterator<Item = i64>, written: i64) -> RecordBatch {
     let times: Vec<i64> = times.collect();
     let written = TimestampSecondArray::from(vec![written; times.len()]);
     let field = |name: &str| Field::new(name, DataType::Timestamp(TimeUnit::Second, None), false);

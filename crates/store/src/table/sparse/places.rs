@@ -52,7 +52,7 @@ struct Pending {
     /// Places that are in use no more if the flush fails.
     discarded: Vec<(BlockName, u8)>,
     /// Places of blocks that are written already, which the map will name.
-    adopted: Vec<(BlockName, u8)>,
+    adopted: HashSet<(BlockName, u8)>,
     replaced: Vec<Waiting>,
 }
 
@@ -266,6 +266,9 @@ impl Places {
         // Until the flush is published the last checkpoint needs it; behind that, perhaps a
         // snapshot.
         let is_new = self.busy.entry(place.name()).or_default().insert(place.layer);
+        // One that this flush has adopted was named by no map: after a failure the log names it
+        // still.
+        self.pending.adopted.remove(&name);
         if self.pending.allocated.remove(&name) || is_new {
             self.pending.discarded.push(name);
         }
@@ -290,7 +293,7 @@ impl Places {
 
     /// Lets the map name a block that is written already, within the flush under way.
     pub(super) fn adopt(&mut self, name: BlockName, layer: u8) {
-        self.pending.adopted.push((name, layer));
+        self.pending.adopted.insert((name, layer));
     }
 
     /// The flush failed, and no checkpoint names what it has written.
@@ -447,6 +450,41 @@ mod tests {
             assert_eq!(checkpoint(&mut places, number), [], "nothing is given back");
         }
         assert_eq!(seen, [0, 1, 0, 1, 0, 1]);
+        assert!(places.busy.is_empty());
+    }
+
+    #[test]
+    fn a_block_that_is_adopted_and_replaced_at_once_keeps_its_place() {
+        let mut places = Places::new(1);
+        let layer = places.allocate_now((1, 7), None, 1);
+        assert_eq!(layer, Allocated::Layer(0));
+        let mut flush = |is_published: bool| {
+            // Two generations of one checkpoint.
+            places.adopt((1, 7), 0);
+            assert_eq!(places.allocate((1, 7), Some(0)), Some(1));
+            places.replace(place(7, 0, true), 1);
+            if is_published {
+                places.before_publishing(2);
+                places.after_publishing(2);
+            } else {
+                places.roll_back();
+            }
+            let is_held = |born, dead| (born..dead).contains(&1);
+            assert_eq!(places.take_released(is_held, |_, _| true, |_, _| false), []);
+            let next = places.allocate_now((1, 7), is_published.then_some(1), 2);
+            let Allocated::Layer(layer) = next else {
+                panic!("{next:?}");
+            };
+            places.free((1, 7), layer);
+            layer
+        };
+        // The log names the block still.
+        assert_eq!(flush(false), 1);
+        // A view does.
+        assert_eq!(flush(true), 2);
+        let released = places.take_released(|_, _| false, |_, _| true, |_, _| false);
+        assert_eq!(released, [place(7, 0, true)]);
+        assert_eq!(places.keep(released), []);
         assert!(places.busy.is_empty());
     }
 
