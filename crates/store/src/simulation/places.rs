@@ -157,6 +157,23 @@ fn flush_late(space: u64) -> usize {
     failed
 }
 
+#[test]
+fn nothing_is_written_to_places_of_a_dropped_table() {
+    let disk = SimDisk::new(1);
+    let store = create(&disk);
+    let mut was = Rows::new();
+    let dropped = table(&store);
+    append(&dropped, &mut was, 0..ROWS, 0);
+    let snapshot = store.snapshot();
+    store.drop_table("t").expect("a sound disk");
+    // Of blocks on the disk, and of blocks in memory.
+    for rows in [ROWS, 200] {
+        let found = dropped.append(&batch(0..rows, 1));
+        assert!(matches!(found, Err(Error::NoSuchTable { .. })), "{found:?}");
+        assert!(rows_in(snapshot.range("t", ..)).expect("reads") == was);
+    }
+}
+
 /// A store that random operations are done to, and what its table and each view of it have.
 struct Run {
     seed: u64,

@@ -190,6 +190,10 @@ impl Target<'_> {
         for part in parts {
             let (layer, born) = loop {
                 let now = latest();
+                // Its places are those of the views that are left.
+                if now.sparse.is_none() {
+                    return Ok(None);
+                }
                 let current = self.in_map(&now, part.block)?.map(|named| named.layer);
                 let number = now.view.pages.number();
                 match files.allocate_now(owner, part.block, current, number) {
