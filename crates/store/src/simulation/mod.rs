@@ -21,6 +21,7 @@ mod readers;
 mod rewritten;
 mod spares;
 mod tables;
+mod wide;
 mod workload;
 
 use std::io::Write;

@@ -223,10 +223,16 @@ impl Shape {
             .wrapping_add(i64::try_from(index).expect("less than the blocks of a file"))
     }
 
-    /// The first and the last block of a file.
+    /// The first and the last block of a file, of those that have a number: the first file of all
+    /// begins below all numbers, and the last ends above them.
     pub(super) fn blocks_of(&self, file: i64) -> (i64, i64) {
-        let first = file.saturating_mul(self.blocks_per_file);
-        (first, first.saturating_add(self.blocks_per_file - 1))
+        let blocks = i128::from(self.blocks_per_file);
+        let first = i128::from(file) * blocks;
+        let clamp = |block: i128| {
+            let number = block.clamp(i64::MIN.into(), i64::MAX.into());
+            i64::try_from(number).expect("clamped")
+        };
+        (clamp(first), clamp(first + blocks - 1))
     }
 
     /// Where in its file a block of a layer stands.
