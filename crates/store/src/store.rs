@@ -107,7 +107,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As for [`create_table`](Self::create_table); a sparse table is to have a key of other columns than its time.
+    /// As for [`create_table`](Self::create_table); rows of this schema fit in no block of a sparse
+    /// table; a sparse table is to have a key of other columns than its time.
     pub fn create_table_as(&self, name: &str, schema: TableSchema, layout: Layout) -> Result<Table> {
         let grid = match layout {
             Layout::Indexed => None,

@@ -83,6 +83,7 @@ impl Engine {
     ) -> Result<()> {
         self.check_writable()?;
         check_name(name)?;
+        StoredTable::check(&self.pages, &schema, grid)?;
         self.with_space(|| self.try_create_table(name, &schema, grid))
     }
 

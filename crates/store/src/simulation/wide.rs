@@ -1,4 +1,4 @@
-//! Sparse tables whose rows are so wide that a block has one.
+//! Sparse tables whose rows are so wide that a block has one, or none.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::workload::{open, options};
 use crate::disk::sim::SimDisk;
+use crate::error::Error;
 use crate::rows::TableSchema;
 use crate::scan::Scan;
 use crate::table::{Grid, Layout};
@@ -74,4 +75,20 @@ fn rows_at_the_ends_of_all_times_are_found() {
     store.flush().expect("a sound disk");
     assert_eq!(found(table.range(..).expect("reads")), times[3..]);
     assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+#[test]
+fn a_row_that_no_block_has_room_for_is_refused() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options()).expect("creates");
+    let schema = || TableSchema::new(columns(8200, 4096), "at").expect("storable");
+    let calls = disk.calls();
+    let refused = store.create_table_as("t", schema(), layout());
+    let Err(error @ Error::Schema { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(error.to_string().contains("sparse table"), "{error}");
+    assert_eq!(disk.calls(), calls, "nothing is flushed for it");
+    let schema = TableSchema::new(columns(2, 8), "at").expect("storable");
+    store.create_table_as("t", schema, layout()).expect("fresh");
 }

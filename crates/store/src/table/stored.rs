@@ -67,7 +67,7 @@ impl StoredTable {
     ) -> Result<Self> {
         let (root, body) = match grid {
             Some(grid) => {
-                let sparse = SparseEntry::new(grid, schema, pages.payload_len());
+                let sparse = SparseEntry::new(grid, schema, pages.payload_len())?;
                 (sparse::create_files(pages)?, Body::Sparse(sparse))
             }
             None => {
@@ -86,6 +86,12 @@ impl StoredTable {
             retention: None,
         };
         Ok(Self { entry, body })
+    }
+
+    /// Fails if a table of this schema [cannot be created](Self::create).
+    pub(crate) fn check(pages: &WorkingPages, schema: &TableSchema, grid: Option<Grid>) -> Result<()> {
+        let sparse = grid.map(|grid| SparseEntry::new(grid, schema, pages.payload_len()));
+        sparse.transpose().map(drop)
     }
 
     /// How the table's rows are kept.

@@ -65,7 +65,11 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// The shape that suits a schema, in a store with pages of so many bytes of payload.
-    pub(crate) fn of_schema(schema: &TableSchema, payload_len: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// A row may be longer than any block.
+    pub(crate) fn of_schema(schema: &TableSchema, payload_len: usize) -> Result<Self> {
         let layout = schema.layout();
         let variable = layout.variable_columns();
         let row_bits = 1
@@ -106,8 +110,15 @@ impl Shape {
         let stride = shape(rows).map_or(1, |shape| shape.stride);
         let blocks = usize::try_from(LAYER_BYTES_MAX / stride).unwrap_or(usize::MAX);
         let blocks = blocks.clamp(1, block_map::capacity(payload_len));
-        Self::new(schema, dimensions(rows, blocks), payload_len)
-            .expect("a block of one row has room for the widest")
+        Self::new(schema, dimensions(rows, blocks), payload_len).map_err(|_| {
+            let text = if variable == 0 { 0 } else { TEXT_BYTES_MAX };
+            let row = layout.fixed_len() + 4 * variable + text;
+            Error::schema(format!(
+                "a row may take {row} bytes, and a block of a sparse table has at most {}: \
+                 use fewer or narrower columns",
+                UNITS_MAX * UNIT_BYTES
+            ))
+        })
     }
 
     /// The shape of these dimensions, or what is wrong with them.

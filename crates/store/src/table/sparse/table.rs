@@ -61,13 +61,17 @@ fn file_columns() -> Columns {
 
 impl SparseEntry {
     /// A table without blocks.
-    pub(crate) fn new(grid: Grid, schema: &TableSchema, payload_len: usize) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// A row may be longer than any block.
+    pub(crate) fn new(grid: Grid, schema: &TableSchema, payload_len: usize) -> Result<Self> {
+        Ok(Self {
             grid,
-            shape: Arc::new(Shape::of_schema(schema, payload_len)),
+            shape: Arc::new(Shape::of_schema(schema, payload_len)?),
             files: Files::default(),
             replaced: 0,
-        }
+        })
     }
 
     /// The table as it was before its first row.
