@@ -233,6 +233,16 @@ impl Error {
         }
     }
 
+    /// The error of a sync of `path` that failed. On a full disk, too, it is unknown what has
+    /// reached the disk: the next sync may succeed without what this one had to write.
+    pub(crate) fn of_sync(path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            path: path.into(),
+            action: "sync",
+            source,
+        }
+    }
+
     pub(crate) fn corrupt(file: &Path, place: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Corrupt {
             file: file.into(),
@@ -299,6 +309,12 @@ impl From<Error> for bedload_pages::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sync_that_finds_no_space_is_no_definite_answer() {
+        let error = Error::of_sync(Path::new("there"), io::ErrorKind::StorageFull.into());
+        assert!(matches!(error, Error::Io { action: "sync", .. }), "{error:?}");
+    }
 
     #[test]
     fn messages_have_no_numbers_of_the_system() {

@@ -242,6 +242,50 @@ fn what_may_be_a_batch_that_was_never_committed_is_told_as_such() {
     }
 }
 
+#[test]
+fn a_file_whose_name_was_not_synced_is_synced_before_rows_of_it_are_acknowledged() {
+    let mut failed = 0;
+    for (call, kind) in (1..60).flat_map(|call| [(call, FaultKind::Death), (call, FaultKind::NoSpace)]) {
+        let disk = SimDisk::new(call);
+        let begun = disk.record();
+        let store = begin(&disk);
+        // While another process reads an earlier checkpoint, unknown files stay where they are.
+        let reader = Engine::open_to_read(Arc::new(disk.clone()), Path::new(STORE), options());
+        let reader = Store::new(reader.expect("opens"));
+        let append = |store: &Store, times| table(store).and_then(|table| table.append(&batch(times)));
+        append(&store, OLD..OLD + 1).expect("a sound disk");
+        store.flush().expect("a sound disk");
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind,
+        }));
+        let outcome = append(&store, OLD + 1..NEW.end);
+        let mut store = Some(store);
+        let mut again = outcome.map(drop);
+        if again.is_err() && kind == FaultKind::NoSpace {
+            disk.set_fault(None);
+            again = append(store.as_ref().expect("open"), OLD + 1..NEW.end).map(drop);
+        }
+        if again.is_err() {
+            drop(store.take());
+            disk.set_fault(None);
+            let opened = open(&disk, options()).expect("opens");
+            append(&opened, OLD + 1..NEW.end).expect("a sound disk");
+            store = Some(opened);
+            failed += 1;
+        }
+        let trace = disk.trace(begun);
+        let (mut replay, mut rng) = (trace.replay(), Rng::new(call));
+        while replay.step(&mut rng).is_some() {}
+        for seed in 0..8 {
+            let rows = rows_on(&replay.image(seed));
+            assert_eq!(rows, NEW.end.unsigned_abs(), "call {call}, {kind:?}, seed {seed}");
+        }
+        drop((store, reader));
+    }
+    assert!(failed > 10, "{failed} appends failed");
+}
+
 /// Rows of so few bytes that blocks of them stay in memory, of so many that they fill a block.
 const FEW: std::ops::Range<i64> = 0..290;
 

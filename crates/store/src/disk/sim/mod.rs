@@ -53,7 +53,7 @@ pub(crate) struct Fault {
 pub(crate) enum FaultKind {
     /// The call fails; nothing of it is done.
     Error,
-    /// A call that takes space finds none; others fail.
+    /// A call that takes space finds none, and so does the sync of a directory; others fail.
     NoSpace,
     /// A write is done in part, a sync has an unknown effect, and the call fails.
     Partial,
@@ -435,7 +435,12 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
-        state.call()?;
+        match state.called() {
+            None => {}
+            // Some file systems look for space no sooner.
+            Some(FaultKind::NoSpace) => return Err(io::ErrorKind::StorageFull.into()),
+            Some(_) => return Err(injected()),
+        }
         state.did(Event::SyncDir(path.into()));
         Ok(())
     }

@@ -44,7 +44,7 @@ impl BlockFile {
             return Err(Error::ReadOnly { cause: cause.clone() });
         }
         self.file.sync().map_err(|source| {
-            let error = Error::io(&self.path, "sync", source);
+            let error = Error::of_sync(&self.path, source);
             *synced = Some(error.to_string().into());
             error
         })

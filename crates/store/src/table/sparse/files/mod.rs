@@ -46,8 +46,7 @@ pub(crate) struct BlockFiles {
     places: Mutex<Places>,
     open: Mutex<OpenFiles>,
     pub(super) unwritten: Unwritten,
-    /// Held while a file is created and its name made durable: who finds the file there may rely on
-    /// the name. Taken before all others.
+    /// Held while a file is created and its name made durable. Taken before all others.
     creating: Mutex<()>,
     /// Whether the file system has holes, once somebody wanted to know.
     pub(super) has_holes: OnceLock<bool>,
@@ -65,6 +64,8 @@ struct OpenFiles {
     files: HashMap<FileName, Arc<BlockFile>>,
     /// Tables whose directory is there.
     dirs: HashSet<u32>,
+    /// Those of which the names of all files are durable.
+    synced: HashSet<u32>,
     /// Files that the flush under way has written to.
     written: Vec<Arc<BlockFile>>,
     /// Buffers of earlier writers: memory that was never touched costs more than copying into it.
@@ -166,26 +167,39 @@ impl BlockFiles {
         Ok(self.remember(table, file, BlockFile::new(path, opened)))
     }
 
-    /// A file that is there, or is created now, durably.
+    /// A file that is there, or is created now, with a name that is durable. A process that died
+    /// may have left a file whose name is not.
     pub(super) fn open_or_create(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
-        if let Some(open) = self.open.lock().files.get(&(table, file)) {
-            return Ok(open.clone());
+        if let Some(open) = self.open_synced(table, file) {
+            return Ok(open);
         }
         let _creating = self.creating.lock();
+        if let Some(open) = self.open_synced(table, file) {
+            return Ok(open);
+        }
         let path = self.path_of(table, file);
         let opened = match self.disk.open(&path) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 self.create_dirs(table)?;
-                let created = self
-                    .disk
+                self.open.lock().synced.remove(&table);
+                self.disk
                     .create(&path)
-                    .map_err(|source| Error::io(&path, "create", source))?;
-                self.sync_dir(&self.table_dir(table))?;
-                created
+                    .map_err(|source| Error::io(&path, "create", source))?
             }
             opened => opened.map_err(|source| Error::io(&path, "open", source))?,
         };
+        if !self.open.lock().synced.contains(&table) {
+            self.sync_dir(&self.table_dir(table))?;
+            self.open.lock().synced.insert(table);
+        }
         Ok(self.remember(table, file, BlockFile::new(path, opened)))
+    }
+
+    /// A file that is open, of a table all of whose names are durable.
+    fn open_synced(&self, table: u32, file: i64) -> Option<Arc<BlockFile>> {
+        let open = self.open.lock();
+        let file = open.files.get(&(table, file))?;
+        open.synced.contains(&table).then(|| file.clone())
     }
 
     fn remember(&self, table: u32, file: i64, opened: BlockFile) -> Arc<BlockFile> {
@@ -204,7 +218,7 @@ impl BlockFiles {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.disk
             .sync_dir(dir)
-            .map_err(|source| Error::io(dir, "sync", source))
+            .map_err(|source| Error::of_sync(dir, source))
     }
 
     fn create_dirs(&self, table: u32) -> Result<()> {
