@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Operator, Predicate, Scan, Table};
 use bedload_times::Clock;
 
 use crate::exit::{Failure, Result};
+use crate::input::parse_values;
 
 /// The operators, the longer of two that begin alike first.
 const OPERATORS: [(&str, Operator); 8] = [
@@ -113,33 +114,34 @@ fn unquoted(value: &str) -> &str {
     within('\'').or_else(|| within('"')).unwrap_or(value)
 }
 
-/// Values of the type of a column.
+/// Values of the type of a column. One that the column cannot hold as it is written is refused: a
+/// rounded one would meet other rows.
 fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
-    let texts = || Arc::new(StringArray::from_iter_values(values)) as ArrayRef;
+    let texts = StringArray::from_iter_values(values);
     match kind {
-        DataType::Utf8 => Ok(texts()),
+        DataType::Utf8 => Ok(Arc::new(texts)),
         DataType::Timestamp(unit, zone) => times(values, *unit, zone.as_deref(), kind),
         DataType::FixedSizeBinary(_) | DataType::Binary => {
             Err("columns of bytes cannot be compared here".to_owned())
         }
         _ => {
-            let strict = CastOptions {
-                safe: false,
-                ..CastOptions::default()
-            };
-            cast_with_options(&texts(), kind, &strict).map_err(|_| {
-                let wanted = crate::schema::type_name(kind);
-                format!("`{}` is not of type {wanted}", values.join(", "))
-            })
+            let array = parse_values(&texts, kind);
+            // The day of a time of day is no such value.
+            let is_date = |text: &&str| *kind != DataType::Date32 || !text.contains([' ', 'T', 't', ':']);
+            if array.null_count() == 0 && values.iter().all(is_date) {
+                return Ok(array);
+            }
+            let wanted = crate::schema::type_name(kind);
+            Err(format!("`{}` is not of type {wanted}", values.join(", ")))
         }
     }
 }
 
-/// Times as `--from` takes them.
+/// Times as `--from` takes them, but for those between two ticks.
 fn times(values: &[&str], unit: TimeUnit, zone: Option<&str>, kind: &DataType) -> Result<ArrayRef, String> {
     let clock = Clock::new(unit, zone).map_err(|error| error.to_string())?;
     let now = SystemTime::now();
-    let ticks = values.iter().map(|text| clock.first_tick(text, now));
+    let ticks = values.iter().map(|text| clock.tick(text, now));
     let ticks: Vec<i64> = ticks
         .collect::<Result<_, _>>()
         .map_err(|error| error.to_string())?;

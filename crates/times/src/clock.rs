@@ -1,6 +1,6 @@
 //! Reads times for one column.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_schema::TimeUnit;
 
@@ -81,6 +81,42 @@ impl Clock {
         let nanos = self.point(text, now)?.nanos;
         let per_tick = i128::from(nanos_per_tick(self.unit));
         let ticks = nanos.div_euclid(per_tick) + i128::from(nanos.rem_euclid(per_tick) != 0);
+        self.in_range(ticks, text)
+    }
+
+    /// Returns the tick at the time `text`. Durations are subtracted from the last tick at or
+    /// before `now`, so that those of whole ticks name a tick.
+    ///
+    /// # Errors
+    ///
+    /// As for [`point`](Self::point), [`Error::BetweenTicks`] and [`Error::OutOfRange`].
+    ///
+    /// ```
+    /// use arrow_schema::TimeUnit;
+    /// use bedload_times::{Clock, Error};
+    ///
+    /// let clock = Clock::new(TimeUnit::Second, None)?;
+    /// let now = std::time::SystemTime::now();
+    /// assert_eq!(clock.tick("1970-01-01T00:01", now)?, 60);
+    /// assert!(clock.tick("-1h", now).is_ok());
+    /// assert!(matches!(clock.tick("1970-01-01T00:01:00.5", now), Err(Error::BetweenTicks { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn tick(&self, text: &str, now: SystemTime) -> Result<i64> {
+        let per_tick = i128::from(nanos_per_tick(self.unit));
+        let since_tick = u64::try_from(nanos_of(now).rem_euclid(per_tick)).unwrap_or(0);
+        let now = now.checked_sub(Duration::from_nanos(since_tick)).unwrap_or(now);
+        let nanos = self.point(text, now)?.nanos;
+        if nanos.rem_euclid(per_tick) != 0 {
+            return Err(Error::BetweenTicks {
+                text: text.to_owned(),
+                unit: unit_name(self.unit),
+            });
+        }
+        self.in_range(nanos.div_euclid(per_tick), text)
+    }
+
+    fn in_range(&self, ticks: i128, text: &str) -> Result<i64> {
         i64::try_from(ticks).map_err(|_| Error::OutOfRange {
             text: text.to_owned(),
             unit: unit_name(self.unit),
@@ -116,7 +152,7 @@ impl Clock {
 
 /// Returns nanoseconds since 1970.
 pub(crate) fn nanos_of(time: SystemTime) -> i128 {
-    let nanos = |duration: std::time::Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
+    let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => nanos(since),
         Err(before) => -nanos(before.duration()),
@@ -125,8 +161,6 @@ pub(crate) fn nanos_of(time: SystemTime) -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     use proptest::prelude::*;
 
@@ -135,6 +169,26 @@ mod tests {
     fn read(text: &str, unit: TimeUnit, zone: Option<&str>) -> Result<i64> {
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         Clock::new(unit, zone)?.first_tick(text, now)
+    }
+
+    #[test]
+    fn a_tick_is_no_rounded_time() {
+        let now = UNIX_EPOCH + Duration::from_millis(1_700_000_000_750);
+        let tick = |text, unit| Clock::new(unit, None).unwrap().tick(text, now);
+        assert_eq!(tick("1970-01-01T00:00:01.250", Millisecond), Ok(1250));
+        assert_eq!(tick("-1h", Second), Ok(1_700_000_000 - 3600));
+        assert_eq!(tick("-1ms", Nanosecond), Ok(1_700_000_000_749_000_000));
+        for (text, unit) in [
+            ("1970-01-01T00:00:00.5", Second),
+            ("-1ms", Second),
+            ("-1ns", Microsecond),
+        ] {
+            let between = tick(text, unit);
+            assert!(
+                matches!(between, Err(Error::BetweenTicks { .. })),
+                "{text}: {between:?}"
+            );
+        }
     }
 
     fn bound(text: &str, unit: TimeUnit) -> i64 {

@@ -43,6 +43,14 @@ pub enum Error {
         /// The zone's name.
         zone: String,
     },
+    /// The time lies between two ticks of the unit.
+    #[error("`{text}` is not a whole number of {unit} since 1970: round it up or down")]
+    BetweenTicks {
+        /// The time.
+        text: String,
+        /// The unit's short name.
+        unit: &'static str,
+    },
     /// The time is out of the range of the unit's 64 bits.
     #[error("`{text}` is beyond the range of a 64-bit number of {unit}")]
     OutOfRange {

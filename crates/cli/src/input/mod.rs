@@ -23,6 +23,7 @@ use self::bytes::{Content, Progress};
 use self::columnar::ColumnarRows;
 pub(crate) use self::rejects::{OnError, Rejects};
 use self::rejects::{Place, Reason, Reject};
+pub(crate) use self::text::parse_values;
 use self::text::{RowsAhead, TextRows};
 use crate::exit::{Failure, Result};
 

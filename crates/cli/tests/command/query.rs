@@ -387,6 +387,54 @@ fn rows_that_meet_conditions() {
 }
 
 #[test]
+fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,p,day\n2020-01-01T00:00:00,1.00,2020-01-01\n2020-01-01T00:00:01,1.01,2020-01-02\n",
+    );
+    let schema = "--schema=p:decimal(10,2),day:date32";
+    place
+        .run_with(&["ingest", "s", "x", "a.csv", "--time", "t", schema])
+        .succeeds();
+    let answer = |condition: &str| {
+        let query = [
+            "query",
+            "s",
+            "x",
+            "--format",
+            "csv",
+            "--columns",
+            "p",
+            "--where",
+            condition,
+        ];
+        place.run_with(&query)
+    };
+    for operator in ["=", "!=", "<", "<=", ">", ">=", "in "] {
+        for (column, value, reason) in [
+            ("t", "2020-01-01T00:00:00.5", "not a whole number of s since 1970"),
+            ("t", "-1ms", "not a whole number of s since 1970"),
+            ("p", "1.005", "is not of type decimal128(10, 2)"),
+            ("p", "1.00,1.005", "is not of type decimal128(10, 2)"),
+            ("day", "2020-01-01T12:00", "is not of type date32"),
+        ] {
+            let message = answer(&format!("{column} {operator}{value}")).fails(1);
+            assert!(message.contains(reason), "{column} {operator}{value}: {message}");
+        }
+    }
+    for condition in [
+        "t <= 2020-01-01T00:00:00.000",
+        "p = 1.0000",
+        "p in 1,7",
+        "day = 2020-01-01",
+    ] {
+        assert_eq!(answer(condition).succeeds(), "p\n1.00\n", "{condition}");
+    }
+    assert_eq!(answer("t < -1h").succeeds(), "p\n1.00\n1.01\n");
+}
+
+#[test]
 fn a_file_for_each_day_or_month() {
     let place = Place::new();
     let row = |hour: i64| format!("{},{hour}\n", 1_362_000_000 + hour * 3600);

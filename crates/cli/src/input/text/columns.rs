@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, TimeUnit};
 use bedload_times::WrittenTime;
 
-use super::converted::converted;
+use super::converted::parse_values;
 use super::infer::parse_bool;
 use super::json;
 use super::numbers::parse_float;
@@ -157,7 +157,7 @@ impl<'a> Cells<'a> {
     /// Values of a type that few text files have.
     fn others(&self, kind: &DataType) -> (ArrayRef, Vec<(usize, Problem)>) {
         let (texts, mut problems) = self.strings();
-        let values = converted(&texts, kind);
+        let values = parse_values(&texts, kind);
         let unfit = (0..texts.len()).filter(|&row| texts.is_valid(row) && values.is_null(row));
         problems.extend(unfit.map(|row| (self.rows.start + row, Problem::NotOfType)));
         problems.sort_by_key(|&(row, _)| row);

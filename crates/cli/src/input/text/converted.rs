@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 /// The values that texts stand for; null where one stands for none. Bytes are written as
 /// hexadecimal digits, as queries write them.
-pub(super) fn converted(texts: &StringArray, kind: &DataType) -> ArrayRef {
+pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
     let converted: Option<ArrayRef> = match kind {
         DataType::Binary => {
             let mut builder = BinaryBuilder::with_capacity(texts.len(), texts.value_data().len() / 2);
@@ -80,7 +80,7 @@ mod tests {
             Some("123456"),
             Some("7.500"),
         ]);
-        let array = converted(&texts, &DataType::Decimal128(6, 2));
+        let array = parse_values(&texts, &DataType::Decimal128(6, 2));
         let values: Vec<Option<i128>> = array.as_primitive::<Decimal128Type>().iter().collect();
         assert_eq!(
             values,
@@ -98,10 +98,10 @@ mod tests {
             None,
             Some("Ab"),
         ]);
-        let bytes = converted(&texts, &DataType::Binary);
+        let bytes = parse_values(&texts, &DataType::Binary);
         let expected = [Some(&[0xff, 0][..]), Some(&[]), None, None, None, Some(&[0xab])];
         assert_eq!(bytes.as_binary::<i32>().iter().collect::<Vec<_>>(), expected);
-        let bytes = converted(&texts, &DataType::FixedSizeBinary(2));
+        let bytes = parse_values(&texts, &DataType::FixedSizeBinary(2));
         let valid: Vec<bool> = (0..texts.len()).map(|row| bytes.is_valid(row)).collect();
         assert_eq!(valid, [true, false, false, false, false, false]);
     }
@@ -109,6 +109,6 @@ mod tests {
     #[test]
     fn what_has_no_text_is_null() {
         let texts = StringArray::from(vec!["PT1S"]);
-        assert_eq!(converted(&texts, &DataType::Float16).null_count(), 1);
+        assert_eq!(parse_values(&texts, &DataType::Float16).null_count(), 1);
     }
 }

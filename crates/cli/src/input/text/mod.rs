@@ -23,6 +23,7 @@ use bedload_times::WrittenTime;
 
 pub(super) use self::ahead::RowsAhead;
 use self::columns::{Cells, Problem};
+pub(crate) use self::converted::parse_values;
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
 use self::records::{RecordReader, Records};
