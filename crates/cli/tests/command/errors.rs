@@ -290,6 +290,38 @@ fn a_later_row_that_contradicts_the_inferred_type() {
 }
 
 #[test]
+fn digits_that_an_inferred_number_would_lose() {
+    let place = Place::new();
+    let sample = |value| format!("t,v\n{}", format!("1,{value}\n").repeat(65_536));
+    for (value, late, kind) in [
+        ("0.5", "9007199254740993", "float64"),
+        ("0.5", "1e309", "float64"),
+        ("1", "00501", "int64"),
+        ("1", "+4915112345678", "int64"),
+    ] {
+        place.write("a.csv", sample(value) + &format!("2,{late}\n"));
+        let message = place.run("ingest s t a.csv --time t --time-unit s").fails(1);
+        assert!(
+            message.starts_with(&format!(
+                "a.csv:65538: `{late}` in column v is not of type {kind}"
+            )),
+            "{message}"
+        );
+        assert!(message.contains("--schema 'v:…'"), "{message}");
+    }
+    // A type that was given takes them, except what it cannot hold.
+    place.write("b.csv", "t,v,w\n1,00501,9007199254740993\n2,+7,1e39\n");
+    place.output("ingest s t b.csv --time t --time-unit s --schema v:int64,w:float64");
+    let message = place
+        .run("ingest s u b.csv --time t --time-unit s --schema v:int64,w:float32")
+        .fails(1);
+    assert!(
+        message.starts_with("b.csv:3: `1e39` in column w is not of type float32"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_header_of_a_million_columns() {
     let place = Place::new();
     let names: Vec<String> = (0..1_000_000).map(|n| format!("c{n}")).collect();

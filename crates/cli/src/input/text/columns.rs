@@ -15,9 +15,9 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use bedload_times::WrittenTime;
 
 use super::converted::parse_values;
-use super::infer::parse_bool;
+use super::infer::{keeps_digits, parse_bool};
 use super::json;
-use super::numbers::parse_float;
+use super::numbers::{parse_bounded, parse_float};
 use super::records::Texts;
 
 /// Why a text is no value of its column.
@@ -46,6 +46,8 @@ pub(super) struct Cells<'a> {
     /// The column's place among the fields of a record.
     pub(super) place: usize,
     pub(super) field: &'a Field,
+    /// Whether the column's type was inferred from the first rows, and not given.
+    pub(super) inferred: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
     /// Whether an integer in a column of times is a number of ticks.
@@ -58,18 +60,16 @@ impl<'a> Cells<'a> {
     pub(super) fn parse(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
         match self.field.data_type() {
             DataType::Boolean => self.booleans(),
-            DataType::Int8 => self.numbers::<Int8Type>(),
-            DataType::Int16 => self.numbers::<Int16Type>(),
-            DataType::Int32 => self.numbers::<Int32Type>(),
-            DataType::Int64 => self.numbers::<Int64Type>(),
-            DataType::UInt8 => self.numbers::<UInt8Type>(),
-            DataType::UInt16 => self.numbers::<UInt16Type>(),
-            DataType::UInt32 => self.numbers::<UInt32Type>(),
-            DataType::UInt64 => self.numbers::<UInt64Type>(),
-            DataType::Float32 => self.numbers::<Float32Type>(),
-            DataType::Float64 => {
-                self.primitives::<Float64Type>(|text| parse_float(text).ok_or(Problem::NotOfType))
-            }
+            DataType::Int8 => self.integers::<Int8Type>(),
+            DataType::Int16 => self.integers::<Int16Type>(),
+            DataType::Int32 => self.integers::<Int32Type>(),
+            DataType::Int64 => self.integers::<Int64Type>(),
+            DataType::UInt8 => self.integers::<UInt8Type>(),
+            DataType::UInt16 => self.integers::<UInt16Type>(),
+            DataType::UInt32 => self.integers::<UInt32Type>(),
+            DataType::UInt64 => self.integers::<UInt64Type>(),
+            DataType::Float32 => self.numbers::<Float32Type>(parse_bounded),
+            DataType::Float64 => self.numbers::<Float64Type>(parse_float),
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
                 let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.takes_ticks);
@@ -138,8 +138,20 @@ impl<'a> Cells<'a> {
         (Arc::new(builder.finish()), problems)
     }
 
-    fn numbers<T: ArrowPrimitiveType<Native: FromStr>>(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
-        self.primitives::<T>(|text| text.parse().map_err(|_| Problem::NotOfType))
+    fn integers<T: ArrowPrimitiveType<Native: FromStr>>(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+        self.numbers::<T>(|text| text.parse().ok())
+    }
+
+    fn numbers<T: ArrowPrimitiveType>(
+        &self,
+        parse: impl Fn(&str) -> Option<T::Native>,
+    ) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let kind = self.field.data_type();
+        self.primitives::<T>(|text| {
+            parse(text)
+                .filter(|_| !self.inferred || keeps_digits(text, kind))
+                .ok_or(Problem::NotOfType)
+        })
     }
 
     fn booleans(&self) -> (ArrayRef, Vec<(usize, Problem)>) {

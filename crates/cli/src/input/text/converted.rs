@@ -7,6 +7,8 @@ use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
+use super::numbers::parse_bounded;
+
 /// The values that texts stand for; null where one stands for none. Bytes are written as
 /// hexadecimal digits, as queries write them.
 pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
@@ -38,6 +40,13 @@ pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
                 .map(|text| text.filter(|text| is_exact(text, *scale)));
             cast(&exact.collect::<StringArray>(), kind).ok()
         }
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+            // A cast takes digits of a number beyond the range for infinity.
+            let bounded = texts
+                .iter()
+                .map(|text| text.filter(|text| is_bounded(text, kind)));
+            cast(&bounded.collect::<StringArray>(), kind).ok()
+        }
         _ => cast(texts, kind).ok(),
     };
     converted.unwrap_or_else(|| new_null_array(kind, texts.len()))
@@ -48,6 +57,19 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok();
     rest.is_empty().then(|| pairs.iter().map(byte).collect())?
+}
+
+/// Whether a float of type `kind` holds a number of this size.
+fn is_bounded(text: &str, kind: &DataType) -> bool {
+    /// Floats of 16 bits from here on are infinite.
+    const FLOAT16_END: f32 = 65_520.0;
+    match kind {
+        DataType::Float16 => {
+            parse_bounded::<f32>(text).is_some_and(|float| float.abs() < FLOAT16_END || !float.is_finite())
+        }
+        DataType::Float32 => parse_bounded::<f32>(text).is_some(),
+        _ => parse_bounded::<f64>(text).is_some(),
+    }
 }
 
 /// Whether a decimal number has no more digits behind its point than there is room for, and no
@@ -86,6 +108,21 @@ mod tests {
             values,
             [Some(1234), None, Some(-10), None, None, None, None, Some(750)]
         );
+    }
+
+    #[test]
+    fn digits_beyond_the_range_of_a_float_are_no_infinity() {
+        let texts = ["65519", "-65520", "1e39", "1e309", "inf", "NaN"];
+        let texts = StringArray::from_iter_values(texts);
+        for (kind, valid) in [
+            (DataType::Float16, [true, false, false, false, true, true]),
+            (DataType::Float32, [true, true, false, false, true, true]),
+            (DataType::Float64, [true, true, true, false, true, true]),
+        ] {
+            let floats = parse_values(&texts, &kind);
+            let found: Vec<bool> = (0..texts.len()).map(|row| floats.is_valid(row)).collect();
+            assert_eq!(found, valid, "{kind}");
+        }
     }
 
     #[test]

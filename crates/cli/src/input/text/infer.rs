@@ -6,6 +6,7 @@ use arrow_schema::{DataType, TimeUnit};
 use bedload_times::{WrittenTime, unit_for_digits};
 
 use super::json;
+use super::numbers::parse_float;
 
 /// The types that all values seen so far could have.
 struct Candidates {
@@ -61,8 +62,9 @@ pub(super) fn infer_time<'a>(
     }
 }
 
-/// The narrowest type that holds all `values` as they are written: a number with leading zeros is a
-/// text, because a number would lose them. Values in `nulls`, and empty ones, tell nothing.
+/// The narrowest type that holds all `values` as they are written: digits with leading zeros or a
+/// plus sign are a text, because a number would lose them. Values in `nulls`, and empty ones, tell
+/// nothing.
 pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[String]) -> DataType {
     let mut candidates = Candidates {
         values: 0,
@@ -112,10 +114,9 @@ impl Candidates {
     fn narrow(&mut self, text: &str) {
         self.values += 1;
         self.boolean = self.boolean && parse_bool(text).is_some();
-        let plain = !has_leading_zeros(text);
-        self.int64 = self.int64 && plain && text.parse::<i64>().is_ok();
-        self.uint64 = self.uint64 && plain && text.parse::<u64>().is_ok();
-        self.float64 = self.float64 && plain && is_float(text);
+        self.int64 = self.int64 && keeps_digits(text, &DataType::Int64) && text.parse::<i64>().is_ok();
+        self.uint64 = self.uint64 && keeps_digits(text, &DataType::UInt64) && text.parse::<u64>().is_ok();
+        self.float64 = self.float64 && keeps_digits(text, &DataType::Float64) && parse_float(text).is_some();
         if self.date || self.timestamp {
             let written = WrittenTime::parse(text);
             self.date = self.date && written.is_some() && text.len() == "2013-01-01".len();
@@ -172,18 +173,19 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether a text is written as a float: digits, or the words that CSV files use for what has none.
-/// A number of more digits than a float keeps is refused if it has nothing but digits.
-fn is_float(text: &str) -> bool {
-    let digits_only = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b'+');
-    text.parse::<f64>().is_ok() && !(digits_only && text.len() > 15 && text.parse::<i64>().is_err())
-}
-
-fn has_leading_zeros(text: &str) -> bool {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text).as_bytes();
-    matches!(digits, [b'0', b'0'..=b'9', ..])
+/// Whether a number of an inferred type tells the digits of `text` again: it would lose leading
+/// zeros and a plus sign, as of a telephone number, and a float the last digits of a long integer.
+pub(super) fn keeps_digits(text: &str, kind: &DataType) -> bool {
+    /// Floats hold all integers up to this one.
+    const INTEGER_MAX: u64 = 1 << f64::MANTISSA_DIGITS;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    match digits.as_bytes() {
+        [b'+', ..] | [b'0', b'0'..=b'9', ..] => false,
+        all if *kind == DataType::Float64 && all.len() > 15 && all.iter().all(u8::is_ascii_digit) => {
+            digits.parse().is_ok_and(|integer: u64| integer <= INTEGER_MAX)
+        }
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -203,6 +205,18 @@ mod tests {
         assert_eq!(infer(&["1", "2.5", "1e300", "NaN"]), "float64");
         assert_eq!(infer(&["0", "0.5", "-0.5"]), "float64");
         assert_eq!(infer(&["10001", "00501"]), "utf8", "post codes");
+        assert_eq!(infer(&["4915112345678", "+4915112345678"]), "utf8");
+        assert_eq!(infer(&["-0.5", "+0.5"]), "utf8");
+        assert_eq!(infer(&["1e+5", "-1e-5"]), "float64");
+        for long in ["9007199254740993", "-9223372036854775807", "99999999999999999999"] {
+            assert_eq!(infer(&[long, "NaN"]), "utf8", "{long}");
+        }
+        assert_eq!(
+            infer(&["9007199254740992", "-9007199254740992", "0.5"]),
+            "float64"
+        );
+        assert_eq!(infer(&["1e308", "1e309"]), "utf8");
+        assert_eq!(infer(&["1e308", "-inf"]), "float64");
         assert_eq!(infer(&["true", "False"]), "bool");
         assert_eq!(infer(&["true", "1"]), "utf8");
         assert_eq!(infer(&["2013-01-01", "2013-01-02"]), "date32");

@@ -376,6 +376,7 @@ impl TextRows {
                 rows: rows.clone(),
                 place: column.place,
                 field: &column.field,
+                inferred: column.inferred,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 takes_ticks: column.takes_ticks,
             };

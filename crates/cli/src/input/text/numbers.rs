@@ -1,5 +1,7 @@
 //! Floats as sensors write them: few digits, and a point between them.
 
+use std::str::FromStr;
+
 /// As many digits as a float's mantissa holds, whatever they are.
 const DIGITS_MAX: usize = 15;
 
@@ -7,9 +9,17 @@ const POWERS_OF_TEN: [f64; DIGITS_MAX] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
 ];
 
-/// Parses a float as its `FromStr` does.
+/// Parses a float, as [`parse_bounded`] does.
 pub(super) fn parse_float(text: &str) -> Option<f64> {
-    short_decimal(text.as_bytes()).or_else(|| text.parse().ok())
+    short_decimal(text.as_bytes()).or_else(|| parse_bounded(text))
+}
+
+/// Parses a float as its `FromStr` does, except that digits of a number beyond its range are no
+/// infinity.
+pub(super) fn parse_bounded<F: Copy + FromStr + Into<f64>>(text: &str) -> Option<F> {
+    let float: F = text.parse().ok()?;
+    let names_infinity = || !text.bytes().any(|byte| byte.is_ascii_digit());
+    (!float.into().is_infinite() || names_infinity()).then_some(float)
 }
 
 /// Parses a number of few digits. Mantissa and power of ten are exact then, so their quotient is
@@ -86,6 +96,18 @@ mod tests {
             assert_eq!(bits(parse_float(text)), bits(text.parse().ok()), "{text}");
         }
         assert!(short_decimal(b"-4.08").is_some());
+    }
+
+    #[test]
+    fn digits_are_no_infinity() {
+        for text in ["1e309", "-1e309", "1e999999999"] {
+            assert_eq!(parse_float(text), None, "{text}");
+        }
+        assert_eq!(parse_float("1.7976931348623157e308"), Some(f64::MAX));
+        assert_eq!(parse_float("-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(parse_bounded::<f32>("1e39"), None);
+        assert_eq!(parse_bounded::<f32>("3.4028235e38"), Some(f32::MAX));
+        assert_eq!(parse_bounded::<f32>("Infinity"), Some(f32::INFINITY));
     }
 
     proptest! {
