@@ -10,7 +10,7 @@ mod rejects;
 mod text;
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -88,6 +88,14 @@ impl Wanted {
         }
         for field in &self.given {
             place_of(field.name())?;
+        }
+        if let Some(columns) = &self.columns {
+            let mut named = HashSet::with_capacity(columns.len());
+            if let Some(twice) = columns.iter().find(|name| !named.insert(name.as_str())) {
+                return Err(Failure::usage(format!(
+                    "--columns: column {twice} is named twice"
+                )));
+            }
         }
         let wanted = self.columns.as_deref().unwrap_or(offered);
         if wanted.len() > COLUMNS_MAX {

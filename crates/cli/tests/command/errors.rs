@@ -63,6 +63,16 @@ fn wrong_usage() {
     );
     assert!(place.run("delete s t").fails(2).contains("--from"));
     assert!(place.run("query s t --columns v,v").fails(2).contains("twice"));
+    place.output("query s t --format parquet --output good.parquet");
+    for files in ["good.csv", "good.parquet", "good.csv good.parquet"] {
+        for table in ["t", "new"] {
+            let ingest = format!("ingest s {table} {files} --time t --columns t,v,v");
+            let message = place.run(&ingest).fails(2);
+            assert_eq!(message, "--columns: column v is named twice", "{ingest}");
+        }
+    }
+    assert_eq!(place.output("tables s"), "t\n");
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 3);
     assert_eq!(
         place.run("sortedness good.csv --column t --picture p.gif").code,
         Some(2)
