@@ -38,7 +38,10 @@ impl Clock {
             unit: unit_name(self.unit()),
         };
         let seconds = tick.div_euclid(ticks_per_second(self.unit()));
-        let date = self.date(seconds).ok_or_else(out_of_range)?;
+        let shown = self.date(seconds).ok_or_else(out_of_range)?;
+        // Clocks that return to the day before show this date too early.
+        let is_early = self.midnight(shown).is_some_and(|begin| tick < begin);
+        let date = shown.pred_opt().filter(|_| is_early).unwrap_or(shown);
         let (name, next) = match period {
             Period::Day => (date.format("%Y-%m-%d"), date.succ_opt()),
             Period::Month => (
@@ -61,14 +64,16 @@ impl Clock {
         Some(local.date_naive())
     }
 
-    /// Returns the tick at which a date begins.
+    /// Returns the tick at which a date begins, from which on clocks do not show the day before.
     fn midnight(&self, date: NaiveDate) -> Option<i64> {
         let local = date.and_hms_opt(0, 0, 0)?;
-        let ahead = match self.zone() {
-            Some(zone) => zone.latest_offset_of(local)?,
-            None => 0,
+        let offsets = match self.zone() {
+            Some(zone) => zone.offsets_of(local)?,
+            None => [0; 2],
         };
-        let seconds = local.and_utc().timestamp().checked_sub(i64::from(ahead))?;
+        let [first, last] = offsets.map(|ahead| local.and_utc().timestamp() - i64::from(ahead));
+        let returned = self.date(last - 1)? < date;
+        let seconds = if returned { last } else { first };
         seconds.checked_mul(ticks_per_second(self.unit()))
     }
 }
@@ -110,6 +115,30 @@ mod tests {
         );
         assert_eq!(day(repeated), ("2018-02-17".to_owned(), Some(repeated + 3600)));
         assert_eq!(day(repeated + 3600).0, "2018-02-18");
+        // The clocks of Havana went from 2020-11-01T01:00 back to 00:00, so that day and month
+        // began at the first midnight; those of the Azores went back at the same hour.
+        for (zone, first, day) in [
+            ("America/Havana", 1_604_203_200, "2020-11-01"),
+            ("Atlantic/Azores", 1_603_584_000, "2020-10-25"),
+        ] {
+            for tick in [first, first + 1800, first + 3600, first + 5400] {
+                let shown = period(tick, Second, Some(zone), Period::Day);
+                assert_eq!(shown, (day.to_owned(), Some(first + 25 * 3600)), "{zone} {tick}");
+            }
+            let before = period(first - 1, Second, Some(zone), Period::Day);
+            assert_eq!(before.1, Some(first), "{zone}");
+        }
+        let october = period(1_604_201_400, Second, Some("America/Havana"), Period::Month);
+        assert_eq!(october, ("2020-10".to_owned(), Some(1_604_203_200)));
+        // The clocks of Newfoundland went from 2010-11-07T00:01 back to 2010-11-06T23:01: the
+        // minute after the first midnight is within a day that had not ended.
+        let first = 1_289_097_000;
+        for tick in [first - 1, first, first + 59, first + 60, first + 3599] {
+            let shown = period(tick, Second, Some("America/St_Johns"), Period::Day);
+            assert_eq!(shown, ("2010-11-06".to_owned(), Some(first + 3600)), "{tick}");
+        }
+        let next = period(first + 3600, Second, Some("America/St_Johns"), Period::Day);
+        assert_eq!(next.0, "2010-11-07");
         // Samoa skipped 2011-12-30.
         let skipped = 1_325_239_200;
         let day = |tick| period(tick, Second, Some("Pacific/Apia"), Period::Day);

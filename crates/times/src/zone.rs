@@ -70,14 +70,16 @@ impl Zone {
         )
     }
 
-    /// Returns the zone's offset from UTC in seconds when its clocks show `local` for the last
-    /// time; if they skip it, the offset before the skip.
-    pub(crate) fn latest_offset_of(&self, local: NaiveDateTime) -> Option<i32> {
-        if let Some(offset) = self.zone.offset_from_local_datetime(&local).latest() {
-            return Some(offset.fix().local_minus_utc());
+    /// Returns the zone's offsets from UTC in seconds when its clocks show `local` for the first
+    /// and for the last time; if they skip it, the offset before the skip twice.
+    pub(crate) fn offsets_of(&self, local: NaiveDateTime) -> Option<[i32; 2]> {
+        let readings = self.zone.offset_from_local_datetime(&local);
+        if let (Some(first), Some(last)) = (readings.earliest(), readings.latest()) {
+            return Some([first, last].map(|offset| offset.fix().local_minus_utc()));
         }
         // Clocks do not change twice within two days, and no zone is a day from UTC.
-        self.offset_at(local.and_utc().timestamp() - 36 * 3600)
+        let before = self.offset_at(local.and_utc().timestamp() - 36 * 3600)?;
+        Some([before; 2])
     }
 
     /// Converts a reading of the zone's clocks, in ticks since 1970, to ticks since 1970 in UTC.

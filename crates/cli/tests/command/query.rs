@@ -484,6 +484,25 @@ fn a_file_for_each_day_or_month() {
 }
 
 #[test]
+fn the_first_of_two_midnights_begins_a_month() {
+    let place = Place::new();
+    // 23:30, 00:30 and once more 00:30 of clocks that went from 01:00 back to 00:00.
+    place.write(
+        "a.csv",
+        "t,n\n2020-11-01T03:30:00Z,1\n2020-11-01T04:30:00Z,2\n2020-11-01T05:30:00Z,3\n",
+    );
+    let schema = "--schema=t:timestamp(s, America/Havana),n:int64";
+    place
+        .run_with(&["ingest", "s", "t", "a.csv", "--time", "t", schema])
+        .succeeds();
+    let said = place.output("query s t --format csv --columns n --partition month --output months");
+    assert_eq!(said, "3 rows in 2 files of months\n");
+    let read = |month| std::fs::read_to_string(place.path(&format!("months/{month}.csv"))).unwrap();
+    assert_eq!(read("2020-10"), "n\n1\n");
+    assert_eq!(read("2020-11"), "n\n2\n3\n");
+}
+
+#[test]
 fn a_partition_that_makes_no_files_is_wrong_usage() {
     let place = with_store();
     for options in [
