@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::Int64Array;
 use arrow_cast::cast;
-use arrow_cast::display::array_value_to_string;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
 use bedload_times::unit_name;
 
@@ -13,6 +13,8 @@ use bedload_times::unit_name;
 pub(crate) fn format_ticks(ticks: i64, unit: TimeUnit, zone: Option<&str>) -> Result<String, String> {
     let data_type = DataType::Timestamp(unit, zone.map(Arc::from));
     let array = cast(&Int64Array::from(vec![ticks]), &data_type).map_err(|error| error.to_string())?;
-    let text = array_value_to_string(&array, 0);
+    let formatter =
+        ArrayFormatter::try_new(&array, &FormatOptions::default()).map_err(|error| error.to_string())?;
+    let text = formatter.value(0).try_to_string();
     Ok(text.unwrap_or_else(|_| format!("{ticks} {} since 1970", unit_name(unit))))
 }

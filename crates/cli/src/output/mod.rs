@@ -2,24 +2,24 @@
 
 mod csv;
 mod destination;
+mod json;
 #[cfg(feature = "formats")]
 mod parquet;
 pub(crate) mod stdout;
 mod table;
 
-use std::io::Write;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
 #[cfg(feature = "formats")]
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 use clap::ValueEnum;
 
 use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
+use self::json::JsonWriter;
 #[cfg(feature = "formats")]
 use self::parquet::ParquetWriter;
 use self::table::TableWriter;
@@ -74,7 +74,7 @@ pub struct Answer {
 enum Sink {
     Table(TableWriter<Destination>),
     Csv(Box<CsvWriter<Destination>>),
-    Json(JsonWriter<Destination, LineDelimited>),
+    Json(JsonWriter<Destination>),
     #[cfg(feature = "formats")]
     Parquet(Box<ParquetWriter<Destination>>),
     #[cfg(feature = "formats")]
@@ -105,11 +105,7 @@ impl Answer {
                     begun.map_err(|error| failure(&name, &last_error, &error))?,
                 ))
             }
-            Format::Json => Sink::Json(
-                JsonWriterBuilder::new()
-                    .with_explicit_nulls(true)
-                    .build(destination),
-            ),
+            Format::Json => Sink::Json(JsonWriter::new(destination)),
             #[cfg(feature = "formats")]
             Format::Parquet => {
                 let begun = ParquetWriter::begin(destination, schema);
@@ -168,7 +164,7 @@ impl Answer {
             Sink::Table(writer) => writer.flush(),
             // It keeps nothing back.
             Sink::Csv(_) => Ok(()),
-            Sink::Json(writer) => writer.get_mut().flush().map_err(ArrowError::from),
+            Sink::Json(writer) => writer.flush(),
             #[cfg(feature = "formats")]
             Sink::Parquet(_) | Sink::Arrow(_) | Sink::ArrowStream(_) => Ok(()),
         };
@@ -189,7 +185,7 @@ impl Answer {
         let destination = match sink {
             Sink::Table(writer) => writer.finish(),
             Sink::Csv(writer) => writer.finish(),
-            Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
+            Sink::Json(writer) => writer.finish(),
             #[cfg(feature = "formats")]
             Sink::Parquet(writer) => writer.finish(),
             // Both end the file before they give back what they write to.

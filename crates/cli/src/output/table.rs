@@ -56,8 +56,8 @@ impl<W: Write> TableWriter<W> {
         for row in 0..batch.num_rows() {
             let cells = columns
                 .iter()
-                .map(|column| printable(&column.value(row).to_string()).into_owned())
-                .collect();
+                .map(|column| Ok(printable(&column.value(row).try_to_string()?).into_owned()))
+                .collect::<Result<_, ArrowError>>()?;
             self.rows += 1;
             if self.widths.is_empty() {
                 self.held.push(cells);

@@ -330,6 +330,32 @@ fn arrow_files_and_streams_hold_the_rows_and_their_types() {
 }
 
 #[test]
+fn a_time_beyond_the_calendar_is_an_error_and_no_value() {
+    let place = Place::new();
+    place.write("a.csv", "t,x\n0,NaN\n9223372036854775806,-inf\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let info = place.output("info s t");
+    let times = "times    1970-01-01T00:00:00 to 9223372036854775806 s since 1970";
+    assert!(info.contains(times), "{info}");
+    for format in ["table", "csv", "json"] {
+        let outcome = place.run(&format!("query s t --format {format}"));
+        let message = outcome.fails(1);
+        assert!(
+            message.starts_with("standard output: a value cannot be written in this format: "),
+            "{message}"
+        );
+        place
+            .run(&format!("query s t --format {format} --output answer"))
+            .fails(1);
+        assert!(!place.path("answer").exists());
+    }
+    assert_eq!(
+        place.output("query s t --format json --to 1971"),
+        "{\"t\":\"1970-01-01T00:00:00\",\"x\":null}\n"
+    );
+}
+
+#[test]
 fn rows_that_meet_conditions() {
     let place = Place::new();
     place.write(
