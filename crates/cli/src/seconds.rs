@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
@@ -46,6 +48,15 @@ pub(crate) fn written_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<R
             cast_with_options(column, field.data_type(), &strict)
         });
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<Vec<ArrayRef>, _>>()?)
+}
+
+/// The first row whose milliseconds are no whole seconds, if they are to become such: any program
+/// can have written the mark.
+pub(crate) fn first_fraction(milliseconds: &dyn Array, to: &DataType) -> Option<usize> {
+    let times = milliseconds.as_primitive_opt::<TimestampMillisecondType>()?;
+    let has_fraction = |row: &usize| times.is_valid(*row) && times.value(*row) % 1000 != 0;
+    let is_seconds = matches!(to, DataType::Timestamp(TimeUnit::Second, _));
+    (0..times.len()).find(|row| is_seconds && has_fraction(row))
 }
 
 /// The type that a column of a Parquet file had before it was written.

@@ -222,6 +222,14 @@ impl ColumnarRows {
         if array.data_type() == field.data_type() {
             return Ok(Arc::clone(array));
         }
+        if let Some(row) = seconds::first_fraction(array.as_ref(), field.data_type()) {
+            let (file, row) = (&self.name, self.rows_read + row as u64 + 1);
+            return Err(Failure::input(format!(
+                "{file}: row {row}: the time in column {} has a fraction of a second, and the column is marked as \
+                 one of whole seconds",
+                field.name()
+            )));
+        }
         let strict = CastOptions {
             safe: false,
             ..CastOptions::default()
@@ -450,6 +458,30 @@ mod tests {
         assert!(
             errors > 1000 && panics > 0,
             "{errors} errors, {panics} of them panics"
+        );
+    }
+
+    #[test]
+    fn times_marked_as_whole_seconds_have_no_fraction() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("marked.parquet");
+        let written = |times: Vec<Option<i64>>| {
+            let kind = DataType::Timestamp(TimeUnit::Second, None);
+            let schema = Arc::new(Schema::new(vec![Field::new("t", kind, true)]));
+            let marked = seconds::written_schema(&schema);
+            let times: ArrayRef = Arc::new(TimestampMillisecondArray::from(times));
+            let batch = RecordBatch::try_new(Arc::clone(&marked), vec![times]).unwrap();
+            let mut writer = ArrowWriter::try_new(Vec::new(), marked, None).unwrap();
+            writer.write(&batch).unwrap();
+            std::fs::write(&path, writer.into_inner().unwrap()).unwrap();
+        };
+        written(vec![Some(1000), None, Some(-2000)]);
+        assert_eq!(read(&path).unwrap(), 2);
+        written(vec![Some(1000), None, Some(-1500)]);
+        let message = read(&path).unwrap_err().to_string();
+        assert!(
+            message.contains("row 3: the time in column t has a fraction"),
+            "{message}"
         );
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder};
-use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray, new_null_array};
 use arrow_cast::cast;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
+use bedload_times::WrittenTime;
 
 use super::numbers::parse_bounded;
 
@@ -40,6 +41,18 @@ pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
                 .map(|text| text.filter(|text| is_exact(text, *scale)));
             cast(&exact.collect::<StringArray>(), kind).ok()
         }
+        DataType::Time32(unit) | DataType::Time64(unit) => {
+            // A cast cuts a fraction off, and takes numbers for ticks.
+            let ticks = texts
+                .iter()
+                .map(|text| text.and_then(|text| ticks_of_day(text, *unit)))
+                .collect::<Int64Array>();
+            match kind {
+                DataType::Time32(_) => cast(&ticks, &DataType::Int32).and_then(|ticks| cast(&ticks, kind)),
+                _ => cast(&ticks, kind),
+            }
+            .ok()
+        }
         DataType::Float16 | DataType::Float32 | DataType::Float64 => {
             // A cast takes digits of a number beyond the range for infinity.
             let bounded = texts
@@ -73,20 +86,37 @@ fn is_bounded(text: &str, kind: &DataType) -> bool {
 }
 
 /// Whether a decimal number has no more digits behind its point than there is room for, and no
-/// exponent.
+/// exponent. A negative scale has no room for the last digits before the point either.
 fn is_exact(text: &str, scale: i8) -> bool {
-    let (_, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.trim_end_matches('0').len();
     let is_plain = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte));
-    is_plain && digits <= usize::try_from(scale).unwrap_or(0)
+    let fits = match usize::try_from(scale) {
+        Ok(room) => digits <= room,
+        Err(_) => {
+            let whole = whole.trim_start_matches(['+', '-']);
+            let zeros = whole.len() - whole.trim_end_matches('0').len();
+            digits == 0 && (zeros == whole.len() || zeros >= usize::from(scale.unsigned_abs()))
+        }
+    };
+    is_plain && fits
+}
+
+/// Ticks since midnight of a time of day, if it is a whole number of them.
+fn ticks_of_day(text: &str, unit: TimeUnit) -> Option<i64> {
+    let written = WrittenTime::parse(&format!("1970-01-01T{text}"))?;
+    match written.ticks(written.offset_seconds.unwrap_or(0), unit) {
+        Some((ticks, false)) if written.offset_seconds.is_none() => Some(ticks),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
-    use arrow_array::types::Decimal128Type;
+    use arrow_array::types::{Decimal128Type, Time32MillisecondType, Time64MicrosecondType};
 
     use super::*;
 
@@ -108,6 +138,54 @@ mod tests {
             values,
             [Some(1234), None, Some(-10), None, None, None, None, Some(750)]
         );
+    }
+
+    #[test]
+    fn decimals_of_a_negative_scale_are_not_rounded() {
+        let texts = ["150", "-1500", "0", "00.0", "100.00", "100.5", "12300", "5"];
+        let array = parse_values(
+            &StringArray::from_iter_values(texts),
+            &DataType::Decimal128(5, -2),
+        );
+        let values: Vec<Option<i128>> = array.as_primitive::<Decimal128Type>().iter().collect();
+        assert_eq!(
+            values,
+            [None, Some(-15), Some(0), Some(0), Some(1), None, Some(123), None]
+        );
+    }
+
+    #[test]
+    fn times_of_day_are_not_rounded() {
+        let texts = [
+            "17:30",
+            "23:59:59.250",
+            "00:00:00.0005",
+            "23:59:60",
+            "24:00:00",
+            "61200",
+            "17:30Z",
+            "17:30:00.2500000",
+        ];
+        let texts = StringArray::from_iter_values(texts);
+        let millis = parse_values(&texts, &DataType::Time32(TimeUnit::Millisecond));
+        let found: Vec<Option<i32>> = millis.as_primitive::<Time32MillisecondType>().iter().collect();
+        let (half_past_five, last) = (63_000_000, 86_399_250);
+        assert_eq!(
+            found,
+            [
+                Some(half_past_five),
+                Some(last),
+                None,
+                None,
+                None,
+                None,
+                None,
+                Some(half_past_five + 250)
+            ]
+        );
+        let micros = parse_values(&texts, &DataType::Time64(TimeUnit::Microsecond));
+        let found = micros.as_primitive::<Time64MicrosecondType>();
+        assert_eq!((found.value(2), found.null_count()), (500, 4));
     }
 
     #[test]
