@@ -16,8 +16,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::bytes::Counting;
 use super::guard::guarded;
+use super::int96::{Unreachable, first_unreachable};
 use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
+use crate::interrupt;
 use crate::schema::{same_type, type_name};
 use crate::seconds;
 
@@ -51,10 +53,23 @@ impl ColumnarRows {
         progress: &Progress,
     ) -> Result<Self> {
         let unreadable = |error: &dyn Display| unreadable(&name, "Parquet file", error);
+        let again = file
+            .try_clone()
+            .map_err(|error| Failure::io(Path::new(&name), &error))?;
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
         let (places, schema) = columns(&name, builder.schema(), wanted)?;
+        let beyond = guarded(|| first_unreachable(again, &places))
+            .and_then(|searched| searched.map_err(|error| error.to_string()))
+            .map_err(|error| unreadable(&error))?;
+        interrupt::check()?;
+        if let Some(Unreachable { column, row }) = beyond {
+            return Err(Failure::input(format!(
+                "{name}: row {row}: the time in column {column} is of type INT96 and not within 1677 to 2262: \
+                 write the column in microseconds, or leave it out with --columns"
+            )));
+        }
         let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
         let batches = guarded(|| {

@@ -6,6 +6,8 @@ mod columnar;
 #[cfg(feature = "formats")]
 mod guard;
 mod gzip;
+#[cfg(feature = "formats")]
+mod int96;
 mod rejects;
 mod text;
 
