@@ -254,5 +254,13 @@ def test_types_without_a_numpy_type(db: bedload.Database) -> None:
     assert read.schema.field("price").type == pa.decimal128(18, 2)
     assert read.schema.field("took").type == pa.duration("ms")
     assert table.range(where=[("price", ">", Decimal("12.33"))]).count() == 2
+    for price in [Decimal("12.3400"), Decimal("1234e-2"), "12.34", 12.34]:
+        assert table.range(where={"price": price}).count() == 2
+    for sign in ["=", "!=", "<", "<=", ">", ">="]:
+        for price in [Decimal("12.335"), "-0.005", 1e-9]:
+            with pytest.raises(bedload.SchemaError, match="more digits than column 'price'"):
+                table.range(where=[("price", sign, price)])
+    with pytest.raises(bedload.SchemaError, match="is no number"):
+        table.range(where={"price": Decimal("NaN")})
     with pytest.raises(bedload.Error, match="NumPy"):
         table.range().to_numpy()

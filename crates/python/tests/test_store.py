@@ -99,6 +99,8 @@ def test_where_of_types(db: bedload.Database) -> None:
     with pytest.raises(bedload.SchemaError, match="between two ticks"):
         count({"at": "1970-01-01T00:00:01.5"})
     with pytest.raises(bedload.SchemaError, match="is no day"):
+        count({"d": "2020-01-01T00:00:00.000000001"})
+    with pytest.raises(bedload.SchemaError, match="is no day"):
         count({"d": "2020-01-01T12:00"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
 
@@ -45,11 +46,29 @@ class _Schema:
                 raise SchemaError(f"{value!r} lies between two ticks of column {name!r}")
             return ticks
         if self.types.get(name) == "Date32":
-            day = nanos_of(value, TimeType("s", None)) / 86_400_000_000_000
-            if day != int(day):
+            day, rest = divmod(nanos_of(value, TimeType("s", None)), 86_400_000_000_000)
+            if rest:
                 raise SchemaError(f"{value!r} is no day, which column {name!r} has")
-            return int(day)
+            return day
+        if self.types.get(name, "").startswith("Decimal"):
+            return _unrounded(value, name, self.types[name])
         return value
+
+
+def _unrounded(value: Any, name: str, kind: str) -> Any:
+    """A number that a column of decimals holds with all its digits."""
+    try:
+        _, digits, exponent = Decimal(str(value)).as_tuple()
+    except InvalidOperation:
+        exponent = "n"
+    if not isinstance(exponent, int):
+        raise SchemaError(f"{value!r} is no number, which column {name!r} has")
+    # The type ends with its scale, as in Decimal128(18, 2).
+    finest = -int(kind.rpartition(",")[2].rstrip(")"))
+    number = "".join(map(str, digits))
+    if number.strip("0") and exponent + len(number) - len(number.rstrip("0")) < finest:
+        raise SchemaError(f"{value!r} has more digits than column {name!r}, which is {kind}")
+    return value
 
 
 def _range(
