@@ -1,6 +1,7 @@
 //! Columns as they come, made into those of a table: found by name, and of the table's types
 //! without loss.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -30,6 +31,13 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<Recor
             return Err(refuse(format!("the rows have no column {:?}", field.name())));
         };
         columns.push(conform_column(column, field.data_type(), field.name())?);
+    }
+    // Each name is one of the table's and each of the table's was found, so more are repeated ones.
+    if given.fields().len() > columns.len() {
+        let mut seen = HashSet::new();
+        let repeated = given.fields().iter().find(|field| !seen.insert(field.name()));
+        let name = repeated.map_or("", |field| field.name());
+        return Err(refuse(format!("two columns are named {name:?}")));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let named = arrow_schema::Schema::new(
@@ -86,6 +94,7 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
             let plain = cast(column, plain).map_err(|_| lossy())?;
             return conform_column(&plain, to, name);
         }
+        (DataType::Date64, DataType::Date32) => return exact(column, to, name),
         // pandas and NumPy know no dates: midnights are days.
         (DataType::Timestamp(unit, None), DataType::Date32) => {
             check_ticks(column, *unit, TimeUnit::Second, name)?;

@@ -233,6 +233,26 @@ def same_values(one: pa.Table, other: pa.Table) -> bool:
     return plain(one) == plain(other) and one.schema.types == other.schema.types
 
 
+def test_days_in_milliseconds(db: bedload.Database) -> None:
+    at = pa.array([1, 2, 3], pa.timestamp("s"))
+    days = [dt.date(2020, 1, 1), None, dt.date(1969, 12, 31)]
+    rows = pa.table({"at": at, "day": pa.array(days, pa.date64())})
+    table = db.table("t", rows, time="at", create=True)
+    table.append(rows)
+    assert table.range().to_pyarrow()["day"].to_pylist() == days
+    noon = pa.array([43_200_000, 0, 0], pa.int64()).view(pa.date64())
+    with pytest.raises(bedload.SchemaError, match="values would change"):
+        table.append(pa.table({"at": at, "day": noon}))
+
+
+def test_a_column_that_is_there_twice(db: bedload.Database) -> None:
+    at, n = pa.array([1], pa.timestamp("s")), pa.array([1])
+    table = db.table("t", pa.table({"at": at, "n": n}), time="at", create=True)
+    with pytest.raises(bedload.SchemaError, match="two columns are named \"n\""):
+        table.append(pa.Table.from_arrays([at, n, n], names=["at", "n", "n"]))
+    assert table.count() == 0
+
+
 def test_types_without_a_numpy_type(db: bedload.Database) -> None:
     rows = pa.table(
         {
