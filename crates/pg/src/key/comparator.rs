@@ -9,11 +9,13 @@ use pgrx::pg_sys;
 
 use super::value::Stored;
 
-/// A comparison function as B-trees have them, and the collation by which it compares.
+/// A comparison function as B-trees have them, the collation by which it compares, and the type of
+/// the values: a function for many types may remember what it found out about the first.
 #[derive(Debug)]
 pub(crate) struct Comparator {
     function: pg_sys::Oid,
     collation: pg_sys::Oid,
+    of: pg_sys::Oid,
     call: *mut pg_sys::FmgrInfo,
 }
 
@@ -24,20 +26,20 @@ unsafe impl Sync for Comparator {}
 
 impl PartialEq for Comparator {
     fn eq(&self, other: &Self) -> bool {
-        (self.function, self.collation) == (other.function, other.collation)
+        self.identity() == other.identity()
     }
 }
 
 thread_local! {
-    /// Every comparator that this process has used. They stay: there are as many as there are pairs
-    /// of a function and a collation among its indexes.
+    /// Every comparator that this process has used. They stay: there are as many as there are
+    /// functions, collations and types together among its indexes.
     static COMPARATORS: RefCell<Vec<&'static Comparator>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Comparator {
-    /// The comparator of a function that takes two values of a type and returns an `int4`.
-    pub(super) fn new(function: pg_sys::Oid, collation: pg_sys::Oid) -> &'static Self {
-        let is_same = |known: &&&Self| (known.function, known.collation) == (function, collation);
+    /// The comparator of a function that takes two values of the type `of` and returns an `int4`.
+    pub(super) fn new(function: pg_sys::Oid, collation: pg_sys::Oid, of: pg_sys::Oid) -> &'static Self {
+        let is_same = |known: &&&Self| known.identity() == (function, collation, of);
         let known = COMPARATORS.with_borrow(|all| all.iter().find(is_same).copied());
         known.unwrap_or_else(|| {
             // SAFETY: allocated where it stays, and filled in by PostgreSQL.
@@ -50,11 +52,16 @@ impl Comparator {
             let comparator: &Self = Box::leak(Box::new(Self {
                 function,
                 collation,
+                of,
                 call,
             }));
             COMPARATORS.with_borrow_mut(|all| all.push(comparator));
             comparator
         })
+    }
+
+    fn identity(&self) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
+        (self.function, self.collation, self.of)
     }
 
     /// How two values stand to each other, whose bytes fit their type.

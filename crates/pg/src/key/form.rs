@@ -421,7 +421,9 @@ unsafe fn column_of(index: pg_sys::Relation, at: usize) -> Result<Column, String
         Ok(if is_of_bytes {
             Column::strings(stored)
         } else {
-            Column::compared(Comparator::new(compare, collation), stored)
+            // That of the column: the operator class may be for many.
+            let of = compat::attribute(index, at).atttypid;
+            Column::compared(Comparator::new(compare, collation, of), stored)
         })
     }
 }
