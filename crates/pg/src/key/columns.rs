@@ -169,7 +169,8 @@ impl Column {
                 out.extend_from_slice(&[0; 2]);
                 // SAFETY: the caller's.
                 unsafe { self.stored.push_bytes(datum, out) };
-                // A longer one is refused for its length.
+                // A longer one is refused for its length if it is stored. A scan may ask for it:
+                // it is compared as a whole, or by so many of its bytes.
                 let len = u16::try_from(out.len() - begin - 2).unwrap_or(u16::MAX);
                 out[begin..begin + 2].copy_from_slice(&len.to_be_bytes());
             }
@@ -248,7 +249,8 @@ impl Column {
     /// The bytes of the type; `None` if there are not as many as there should be.
     fn compared_value<'k>(&self, bytes: &'k [u8]) -> Option<&'k [u8]> {
         let (len, value) = bytes.split_first_chunk::<2>()?;
-        (usize::from(u16::from_be_bytes(*len)) == value.len() && self.stored.fits(value)).then_some(value)
+        let has_len = usize::from(u16::from_be_bytes(*len)) == value.len().min(usize::from(u16::MAX));
+        (has_len && self.stored.fits(value)).then_some(value)
     }
 
     /// How two columns of keys stand to each other.
