@@ -25,6 +25,7 @@ mod foreign;
 mod head;
 mod installation;
 mod leftovers;
+mod lists;
 mod memory;
 mod on_conflict;
 mod options;

@@ -506,6 +506,8 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             if (*descriptor).kill_prior_tuple {
                 scan.killed.extend(scan.position.entry().cloned());
             }
+            // Rows that nobody sees may be many, one after another.
+            pgrx::check_for_interrupts!();
         }
         false
     }

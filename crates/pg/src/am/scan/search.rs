@@ -99,7 +99,9 @@ impl Search {
         let mut last = None;
         for (at, condition) in rest.by_ref() {
             let points = condition.points();
-            if points.is_empty() || prefixes.len() * points.len() > RANGES_MAX {
+            // One column alone has as many ranges as values are listed.
+            let multiplies = prefixes.len() > 1 && points.len() > 1;
+            if points.is_empty() || (multiplies && prefixes.len() * points.len() > RANGES_MAX) {
                 last = Some((at, condition));
                 break;
             }
@@ -242,8 +244,9 @@ impl Condition {
             return true;
         }
         // SAFETY: the caller's; the argument of such a key is an array.
-        let elements = unsafe { elements_of(key.sk_argument) };
-        let found: Vec<Values> = elements.into_iter().filter_map(values).collect();
+        let elements = unsafe { Elements::of(key.sk_argument) };
+        let found: Vec<Values> = elements.present().filter_map(values).collect();
+        elements.free();
         if strategy == pg_sys::BTEqualStrategyNumber {
             self.list(found.into_iter().filter_map(|(start, _)| start));
             return true;
@@ -471,31 +474,65 @@ fn refuse(strategy: u32) -> ! {
     )
 }
 
-/// The elements of an array that are not null.
-///
-/// # Safety
-///
-/// The datum is an array.
-unsafe fn elements_of(array: pg_sys::Datum) -> Vec<pg_sys::Datum> {
-    // SAFETY: the caller's; PostgreSQL allocates the arrays, with so many elements.
-    unsafe {
-        let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-        let of = (*array).elemtype;
-        let (mut len, mut is_by_value, mut align) = (0, false, 0);
-        pg_sys::get_typlenbyvalalign(of, &raw mut len, &raw mut is_by_value, &raw mut align);
-        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        pg_sys::deconstruct_array(
-            array,
-            of,
-            len.into(),
-            is_by_value,
-            align,
-            &raw mut values,
-            &raw mut nulls,
-            &raw mut count,
-        );
-        let count = usize::try_from(count).unwrap_or(0);
-        let present = (0..count).filter(|&at| !*nulls.add(at));
-        present.map(|at| *values.add(at)).collect()
+/// The elements of an array, in memory of the query: a scan may begin anew for each row of another
+/// table, so it is given back each time.
+struct Elements {
+    /// Whether the array is a copy of the datum's.
+    is_copy: bool,
+    array: *mut pg_sys::ArrayType,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    count: usize,
+}
+
+impl Elements {
+    /// # Safety
+    ///
+    /// The datum is an array, which stays until the elements are freed.
+    unsafe fn of(datum: pg_sys::Datum) -> Self {
+        // SAFETY: the caller's; PostgreSQL allocates the arrays, with so many elements.
+        unsafe {
+            let given = datum.cast_mut_ptr();
+            let array = pg_sys::pg_detoast_datum(given).cast::<pg_sys::ArrayType>();
+            let of = (*array).elemtype;
+            let (mut len, mut is_by_value, mut align) = (0, false, 0);
+            pg_sys::get_typlenbyvalalign(of, &raw mut len, &raw mut is_by_value, &raw mut align);
+            let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+            pg_sys::deconstruct_array(
+                array,
+                of,
+                len.into(),
+                is_by_value,
+                align,
+                &raw mut values,
+                &raw mut nulls,
+                &raw mut count,
+            );
+            Self {
+                is_copy: array.cast() != given,
+                array,
+                values,
+                nulls,
+                count: usize::try_from(count).unwrap_or(0),
+            }
+        }
+    }
+
+    /// Those that are not null.
+    fn present(&self) -> impl Iterator<Item = pg_sys::Datum> + '_ {
+        // SAFETY: both arrays have so many elements.
+        let element = |at| unsafe { (!*self.nulls.add(at)).then(|| *self.values.add(at)) };
+        (0..self.count).filter_map(element)
+    }
+
+    fn free(self) {
+        // SAFETY: PostgreSQL allocated them, and nobody else has them.
+        unsafe {
+            pg_sys::pfree(self.values.cast());
+            pg_sys::pfree(self.nulls.cast());
+            if self.is_copy {
+                pg_sys::pfree(self.array.cast());
+            }
+        }
     }
 }
