@@ -60,7 +60,7 @@ impl ColumnarRows {
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
         let (places, schema) = columns(&name, builder.schema(), wanted)?;
-        let beyond = guarded(|| first_unreachable(again, &places))
+        let beyond = guarded(|| first_unreachable(builder.metadata(), again, &places))
             .and_then(|searched| searched.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
         interrupt::check()?;
@@ -419,17 +419,7 @@ mod tests {
 
     /// Reads a file to its end; returns the rows.
     fn read(path: &Path) -> Result<usize> {
-        let wanted = Wanted {
-            time: Some("t".to_owned()),
-            columns: None,
-            given: Vec::new(),
-            table: None,
-            time_unit: None,
-            nulls: Vec::new(),
-            delimiter: b',',
-            batch_rows: 64,
-        };
-        let mut input = Input::open(path, &wanted)?;
+        let mut input = Input::open(path, &Wanted::of_test(None))?;
         let mut rejects = Rejects::new(OnError::Skip);
         let mut rows = 0;
         while let Some(batch) = input.next_batch(&mut rejects)? {

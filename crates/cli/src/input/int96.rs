@@ -9,6 +9,7 @@ use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::Int96;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::interrupt;
@@ -24,9 +25,21 @@ pub(super) struct Unreachable {
 }
 
 /// Returns the first such time in the columns at `places`. A signal ends the search early.
-pub(super) fn first_unreachable(file: File, places: &[usize]) -> Result<Option<Unreachable>, ParquetError> {
+pub(super) fn first_unreachable(
+    metadata: &ParquetMetaData,
+    file: File,
+    places: &[usize],
+) -> Result<Option<Unreachable>, ParquetError> {
+    let schema = metadata.file_metadata().schema_descr_ptr();
+    // Most files have none, and need not be opened once more.
+    if schema
+        .columns()
+        .iter()
+        .all(|column| column.physical_type() != Type::INT96)
+    {
+        return Ok(None);
+    }
     let reader = SerializedFileReader::new(file)?;
-    let schema = reader.metadata().file_metadata().schema_descr_ptr();
     for leaf in 0..schema.num_columns() {
         let column = schema.column(leaf);
         if column.physical_type() != Type::INT96 || !places.contains(&schema.get_column_root_idx(leaf)) {
@@ -120,17 +133,7 @@ mod tests {
         let path = dir.path().join("int96.parquet");
         let refused = |times: &[Option<Int96>], columns: &[&str]| {
             std::fs::write(&path, parquet_of(times)).unwrap();
-            let wanted = Wanted {
-                time: Some("t".to_owned()),
-                columns: Some(columns.iter().map(|&name| name.to_owned()).collect()),
-                given: Vec::new(),
-                table: None,
-                time_unit: None,
-                nulls: Vec::new(),
-                delimiter: b',',
-                batch_rows: 64,
-            };
-            let opened = Input::open(&path, &wanted);
+            let opened = Input::open(&path, &Wanted::of_test(Some(columns)));
             opened.err().map(|failure| failure.to_string())
         };
         let within = [Some(time(0, 1))];
@@ -164,7 +167,8 @@ mod tests {
         let found = |times: &[Option<Int96>], place| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&parquet_of(times)).unwrap();
-            first_unreachable(file, &[place]).unwrap()
+            let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+            first_unreachable(reader.metadata(), file, &[place]).unwrap()
         };
         assert!(found(&within, 1).is_none());
         for beyond in [time(last, rest + 1), time(last + 86_400, 0), time(-last - 2, 0)] {

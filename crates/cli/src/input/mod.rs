@@ -59,6 +59,21 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// These columns of a test's file, or all, with the time in `t`; in small batches.
+    #[cfg(all(test, feature = "formats"))]
+    fn of_test(columns: Option<&[&str]>) -> Self {
+        Self {
+            time: Some("t".to_owned()),
+            columns: columns.map(|columns| columns.iter().map(|&name| name.to_owned()).collect()),
+            given: Vec::new(),
+            table: None,
+            time_unit: None,
+            nulls: Vec::new(),
+            delimiter: b',',
+            batch_rows: 64,
+        }
+    }
+
     /// The columns to read out of those that `file` has, by their places in it.
     ///
     /// `offered` may name a column twice as long as nobody asks for it.

@@ -45,7 +45,8 @@ fn builds_keep_within_their_memory() {
         "CREATE UNIQUE INDEX t_k ON t USING bedload (k, id)",
     ] {
         let mut client = cluster.client();
-        // What the session reads once, and what a build needs whatever it sorts.
+        // A first build, so that the limit below counts neither the catalogue that a session reads
+        // once nor the memory that every build takes.
         execute(
             &mut client,
             "SET maintenance_work_mem = '1MB';
@@ -53,7 +54,7 @@ fn builds_keep_within_their_memory() {
         );
         execute(&mut client, &create.replace("t_k", "u_k").replace(" t ", " u "));
         let before = address_space(&mut client, "VmPeak");
-        // A little more than the entries that a power of two is the number of.
+        // At a limit slightly above a power of two of entries, room that doubles exceeds it most.
         execute(
             &mut client,
             &format!("SET maintenance_work_mem = '13MB'; {create}"),

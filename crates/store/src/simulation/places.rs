@@ -166,7 +166,7 @@ fn nothing_is_written_to_places_of_a_dropped_table() {
     append(&dropped, &mut was, 0..ROWS, 0);
     let snapshot = store.snapshot();
     store.drop_table("t").expect("a sound disk");
-    // Of blocks on the disk, and of blocks in memory.
+    // The longer batch would write its blocks to the disk, the shorter one keep them in memory.
     for rows in [ROWS, 200] {
         let found = dropped.append(&batch(0..rows, 1));
         assert!(matches!(found, Err(Error::NoSuchTable { .. })), "{found:?}");

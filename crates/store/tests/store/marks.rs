@@ -161,7 +161,7 @@ fn readers_find_every_row_once_whatever_is_appended_meanwhile() {
                             pending.wait().expect("becomes durable");
                         }
                     }
-                    // What was not waited for becomes visible with this one.
+                    // Appends that this thread did not wait for are visible once this one is.
                     let last = -1 - i32::try_from(writer).expect("few");
                     append(&table, &rows(last..last + 1)).expect("appends");
                     writing.fetch_sub(1, Ordering::Release);

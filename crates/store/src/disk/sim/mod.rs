@@ -61,7 +61,7 @@ pub(crate) enum FaultKind {
     Death,
 }
 
-/// What is done to the bytes of a file.
+/// A call that reads or writes a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

@@ -1,4 +1,4 @@
-//! The keys of a batch, in a hash table: each row of the table costs one look at it.
+//! The keys of a batch, in a hash table: a row of the table costs one lookup.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hash};
@@ -21,7 +21,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Of rows with these times, and these columns in their keys besides.
+    /// Takes the keys of a batch: its times, and the other columns of the key.
     pub(super) fn of(times: Vec<i64>, columns: Vec<ArrayRef>) -> Result<Self, ArrowError> {
         let hasher = DefaultHashBuilder::default();
         let hashes = hashes(&hasher, &times, &columns);

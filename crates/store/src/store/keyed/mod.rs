@@ -129,7 +129,7 @@ fn latest(table: &Table) -> Result<Option<i64>> {
 fn find(table: &Table, wanted: &[i64], keys: &Keys, gone: &mut Gone) -> Result<()> {
     let of_middle = match wanted {
         [] | [_] => 0,
-        // What is there of one time is about what is there of the others.
+        // Other times probably have about as many rows.
         _ => {
             let middle = wanted[wanted.len() / 2];
             table.range(middle..=middle)?.count_at_most()?.unwrap_or_default()
@@ -151,11 +151,8 @@ fn find_among(table: &Table, wanted: &[i64], of_each: u64, keys: &Keys, gone: &m
         if rows == 0 {
             return Ok(());
         }
-        if rows
-            > of_each
-                .saturating_mul(wanted.len() as u64)
-                .saturating_add(READ_ALWAYS)
-        {
+        let of_all = of_each.saturating_mul(wanted.len() as u64);
+        if rows > of_all.saturating_add(READ_ALWAYS) {
             let (low, high) = wanted.split_at(wanted.len() / 2);
             find_among(table, low, of_each, keys, gone)?;
             return find_among(table, high, of_each, keys, gone);
