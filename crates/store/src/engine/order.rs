@@ -219,10 +219,11 @@ mod loom_models {
         /// written, and sealed rows are below it; all of them are written.
         fn check(&self) -> u64 {
             let (view, visible) = self.order.snapshot();
-            assert!(self.written.load(Ordering::Acquire) >= visible);
+            let written = self.written.load(Ordering::Acquire);
             let mut found = view.sealed.clone();
             assert!(found.iter().all(|&sequence| sequence < visible));
             found.extend(view.active.lock().iter().filter(|&&sequence| sequence < visible));
+            assert!(found.iter().all(|&sequence| sequence < written));
             let is_there = |number: &u64| !view.being_written.contains(number);
             assert!(
                 found.into_iter().eq((0..visible).filter(is_there)),

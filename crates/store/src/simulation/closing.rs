@@ -25,8 +25,8 @@ enum Last {
     Pending,
 }
 
-/// Appends all rows, the last ten without waiting for them. Drops every handle to the store but one,
-/// and returns that one.
+/// Appends all rows, the last ten without waiting for them. Drops every handle to the store but
+/// one, which it returns.
 fn fill(store: Store, table: Table, last: Last) -> Box<dyn Any> {
     table.append(&batch(0..ROWS - 10)).expect("a sound disk");
     let pending = table.begin_append(&batch(ROWS - 10..ROWS));
