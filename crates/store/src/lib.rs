@@ -88,5 +88,7 @@ pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use reader::ScanReader;
 pub use rows::{ArrivalOrder, Gap, SalvagedTable, TableSchema};
 pub use scan::Scan;
-pub use store::{PendingAppend, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage};
+pub use store::{
+    PendingAppend, RetentionPause, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage,
+};
 pub use table::{Density, Grid, Layout, Snap};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use bedload::{Error, Layout, Mark, Options, Snap, Snapshot, Store, Table, TableSchema};
+use bedload::{Error, Layout, Mark, Options, RetentionPause, Snap, Snapshot, Store, Table, TableSchema};
 use bedload_times::unit_name;
 
 use crate::args::IngestArgs;
@@ -53,12 +53,12 @@ enum Before {
     Nothing { directory: bool },
     /// A store without this table.
     Store,
-    /// The table, up to the mark.
-    Table(Mark),
+    /// The table, up to the mark. No rows expire that could not be brought back.
+    Table(Mark, RetentionPause),
     /// The table with a key, whose rows may be replaced and do not come back.
     Keyed(Mark),
     /// The sparse table, whose rows may be written over.
-    Sparse(Snapshot),
+    Sparse(Snapshot, RetentionPause),
 }
 
 impl Found {
@@ -144,8 +144,8 @@ impl Found {
             Some(table) => {
                 let before = match table.layout() {
                     Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),
-                    Layout::Indexed => Before::Table(table.mark()),
-                    _ => Before::Sparse(store.snapshot()),
+                    Layout::Indexed => Before::Table(table.mark(), table.pause_retention()),
+                    _ => Before::Sparse(store.snapshot(), table.pause_retention()),
                 };
                 Ok(Target {
                     path,
@@ -179,7 +179,7 @@ impl Found {
                             failure.after_undo(remove_store(store, &path, directory))
                         }
                         // Whether there is a table after a failure of the disk is not known.
-                        Before::Store | Before::Table(_) | Before::Keyed(_) | Before::Sparse(_) => {
+                        Before::Store | Before::Table(..) | Before::Keyed(_) | Before::Sparse(..) => {
                             failure.after_undo(store::drop_if_there(&store, table_name))
                         }
                     }),
@@ -239,7 +239,10 @@ impl Target {
     }
 
     pub(super) fn close(self) -> Result<()> {
-        Ok(self.store.close()?)
+        let Self { store, before, .. } = self;
+        // Nothing is taken back any more: the last flush finds what has expired.
+        drop(before);
+        Ok(store.close()?)
     }
 
     /// Makes the store what it was before the run, because of `failure`; `stretches` of times are
@@ -254,7 +257,7 @@ impl Target {
         // Closing would flush, for which a full disk has no room. The undoing is durable without
         // it.
         let undone = match before {
-            Before::Table(mark) if mark == table.mark() => Ok(()),
+            Before::Table(mark, _) if mark == table.mark() => Ok(()),
             Before::Keyed(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(_) => {
                 return failure.with_note(
@@ -262,8 +265,8 @@ impl Target {
                      succeeds replaces them",
                 );
             }
-            Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
-            Before::Sparse(snapshot) => {
+            Before::Table(mark, _pause) => table.retract_since(mark).map_err(Failure::from),
+            Before::Sparse(snapshot, _pause) => {
                 let table = table.snapping(Snap::Refuse);
                 let mut stretches = stretches.iter().cloned();
                 stretches.try_for_each(|times| Ok(table.put_back(&snapshot, times)?))

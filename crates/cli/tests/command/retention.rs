@@ -71,3 +71,24 @@ fn a_duration_that_is_none_is_wrong_usage() {
     place.run("retention none t 30d").fails(6);
     assert_eq!(place.output("retention s t"), "table t keeps its rows for ever\n");
 }
+
+#[test]
+fn a_run_that_is_undone_lets_no_rows_expire() {
+    let sparse = "--layout sparse --interval 1d";
+    for layout in ["", sparse] {
+        let place = Place::new();
+        let day = |n: i64| format!("{},{n}\n", 1_700_006_400 + n * 86_400);
+        place.write(
+            "a.csv",
+            "t,n\n".to_owned() + &(0..40).map(day).collect::<String>(),
+        );
+        place.output(&format!("ingest s t a.csv --time t --time-unit s {layout}"));
+        place.output("retention s t 60d");
+        place.write("typo.csv", format!("t,n\n{}", day(10_000)));
+        place.run("ingest s t typo.csv missing.csv").fails(1);
+        place.write("b.csv", format!("t,n\n{}", day(40)));
+        place.output("ingest s t b.csv");
+        assert_eq!(place.json("info s --json")["tables"][0]["rows"], 41, "{layout}");
+        assert!(place.output("verify s").starts_with("OK: "));
+    }
+}

@@ -1,6 +1,7 @@
 //! A table in the catalogue: what is known of it whichever way its rows are kept.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload_pages::PageId;
 
@@ -24,13 +25,18 @@ pub(crate) struct TableEntry {
     pub(crate) end_sequence: u64,
     /// For how many ticks rows are kept, counted back from the newest; none for ever. At least one.
     pub(crate) retention: Option<u64>,
+    /// How many reasons there are at the moment to keep all rows. Not on disk.
+    pub(crate) pauses: Arc<AtomicUsize>,
 }
 
 impl TableEntry {
     /// The deletion of the rows that the retention of the table does not keep, given the time of
-    /// the newest row and a sequence number above all of them; none if it keeps all.
+    /// the newest row and a sequence number above all of them; none if it keeps all, or is paused.
     pub(crate) fn expired(&self, newest: Option<i64>, at: u64) -> Option<Deletion> {
         let first = newest?.checked_sub_unsigned(self.retention?)?;
+        if self.pauses.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
         Some(Deletion {
             times: i64::MIN..=first.checked_sub(1)?,
             from_sequence: 0,

@@ -18,6 +18,7 @@ mod places;
 mod points;
 mod power;
 mod readers;
+mod retention;
 mod rewritten;
 mod spares;
 mod tables;

@@ -275,6 +275,7 @@ impl Catalogue {
                 end_sequence: table.end_sequence,
                 // No caller can ask for rows to go at once: zero is damage, and keeps the rows.
                 retention: table.retention.filter(|&ticks| ticks > 0),
+                pauses: Arc::default(),
             };
             let body = sparse.map_or_else(|| Body::indexed(order.into()), Body::Sparse);
             self.put(StoredTable { entry, body });

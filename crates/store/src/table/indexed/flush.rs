@@ -3,7 +3,7 @@
 use std::ops::{AddAssign, Range};
 
 use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place};
-use bedload_pages::PageStore;
+use bedload_pages::{PageRead, PageStore};
 use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
 
 use super::body::{Body, LATE_ENTRIES, LEAF_ENTRIES, kind_of, open};
@@ -49,7 +49,7 @@ impl AddAssign for FlushedRows {
 }
 
 /// Moves what a sealed head has into the tree of a table: deletions first, which are about what the
-/// tree has, then the rows they leave of the head's own; then does maintenance. The entry of the
+/// tree has, then what they and the retention leave of the head's own rows; then does maintenance. The entry of the
 /// table is made what it is afterwards.
 pub(crate) fn flush(
     pages: &impl PageStore,
@@ -59,22 +59,27 @@ pub(crate) fn flush(
 ) -> Result<FlushedRows> {
     let tree = open(pages, table)?;
     let kind = kind_of(table.id, &table.schema);
-    let mut deletions = Deletions::clone(&head.merged_deletions(u64::MAX).unwrap_or_default());
-    let is_asked_for = deletions.reach_below(table.end_sequence);
-    let rows = head.in_order();
-    let end_sequence = table.end_sequence.max(rows.end_sequence());
-    let expired = expired(&tree, table, &rows, end_sequence)?;
-    if let Some((expired, _)) = &expired {
-        deletions.put(expired);
-    }
-    if is_asked_for || expired.is_some_and(|(_, is_due)| is_due) {
+    let deletions = head.merged_deletions(u64::MAX).unwrap_or_default();
+    if deletions.reach_below(table.end_sequence) {
         let removed = delete(&tree, kind, &deletions)?;
         table.rows = table.rows.saturating_sub(removed);
     }
+    let rows = head.in_order();
+    let end_sequence = table.end_sequence.max(rows.end_sequence());
     let runs = rows.runs().iter();
     runs.for_each(|run| order.observe(run.arrivals()));
     order.note_flushed();
-    let rows = rows.without(&deletions);
+    let mut rows = rows.without(&deletions);
+    // Rows that were deleted make no others too old.
+    if let Some((expired, is_due)) = expired(&tree, table, &rows, end_sequence)? {
+        let mut deletions = Deletions::default();
+        deletions.put(&expired);
+        if is_due {
+            let removed = delete(&tree, kind, &deletions)?;
+            table.rows = table.rows.saturating_sub(removed);
+        }
+        rows = rows.without(&deletions);
+    }
     let flushed = insert(&tree, kind, &rows)?;
     table.rows += rows.len() as u64;
     table.end_sequence = end_sequence;
@@ -94,7 +99,7 @@ fn expired<S: PageStore>(
     if table.retention.is_none() {
         return Ok(None);
     }
-    let of_tree = right_edge(tree)?.map(|edge| edge.time);
+    let of_tree = newest(tree)?;
     let of_rows = rows.last().map(|(time, _)| time);
     let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
         return Ok(None);
@@ -184,6 +189,21 @@ fn oldest<S: PageStore>(tree: &Body<S>) -> Result<Option<i64>> {
     let interval = tree.leaf_interval(LeafTarget::First)?;
     let first = interval.runs.iter().map(|run| run.first).min();
     Ok(first.map(|first| Place::of_edge(first).time))
+}
+
+/// The greatest time of a tree's rows; `None` if it has no rows. Reads one leaf more for each of
+/// the last ones that has lost all its rows.
+fn newest<S: PageRead>(tree: &Body<S>) -> Result<Option<i64>> {
+    let mut interval = tree.leaf_interval(LeafTarget::Last)?;
+    loop {
+        if let Some(last) = interval.runs.iter().map(|run| run.last).max() {
+            return Ok(Some(Place::of_edge(last).time));
+        }
+        let Some(low) = interval.low else {
+            return Ok(None);
+        };
+        interval = tree.leaf_interval(LeafTarget::Before(low))?;
+    }
 }
 
 /// The greatest place of a tree, or where its last leaf begins; `None` if it has no rows.

@@ -63,7 +63,7 @@ impl SparseFlush<'_> {
             .collect();
         let rows = new_rows(sparse, &in_order, &cells);
         let written = head.blocks(u64::MAX);
-        deletions.extend(expired_files(table, sparse, &rows)?);
+        deletions.extend(expired_files(table, sparse, &rows, &deletions)?);
         let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
             flush: self,
@@ -115,13 +115,28 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
 }
 
 /// The deletion of the files all of whose rows are older than the table keeps them. The newest row
-/// is as new as the last file begins, at least.
-fn expired_files(table: &TableEntry, sparse: &SparseEntry, rows: &[NewRow<'_>]) -> Result<Option<Deletion>> {
+/// is as new as the last file begins, at least. Rows that were deleted make no others too old, so
+/// files that had some do not count, whatever they have left.
+fn expired_files(
+    table: &TableEntry,
+    sparse: &SparseEntry,
+    rows: &[NewRow<'_>],
+    deletions: &[Deletion],
+) -> Result<Option<Deletion>> {
     let (shape, grid) = (&sparse.shape, sparse.grid);
     let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
     let files = sparse.files()?;
-    let newest = files.keys().next_back().map(|&file| begin(file));
-    let newest = newest.max(rows.last().map(|row| row.time));
+    let is_whole = |&&file: &&i64| {
+        let (first, end) = (begin(file), begin(file.saturating_add(1)));
+        let touches = |deletion: &Deletion| *deletion.times.start() <= end && first <= *deletion.times.end();
+        !deletions.iter().any(touches)
+    };
+    let is_left = |row: &&NewRow<'_>| {
+        let covers = |deletion: &Deletion| deletion.covers(row.time, row.sequence);
+        !deletions.iter().any(covers)
+    };
+    let newest = files.keys().rev().find(is_whole).map(|&file| begin(file));
+    let newest = newest.max(rows.iter().rev().find(is_left).map(|row| row.time));
     let end_sequence = rows.iter().map(|row| row.sequence + 1).max().unwrap_or(0);
     let Some(expired) = table.expired(newest, table.end_sequence.max(end_sequence)) else {
         return Ok(None);

@@ -1,0 +1,56 @@
+//! Keeping all rows of a table for a while, whatever its retention.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Table;
+
+/// No row of a table expires while it is held ([`Table::pause_retention`]).
+#[derive(Debug)]
+#[must_use = "rows expire again once it is dropped"]
+pub struct RetentionPause {
+    pauses: Arc<AtomicUsize>,
+}
+
+impl Table {
+    /// Lets no row of the table [expire](Self::set_retention) until the pause is dropped, in this
+    /// process.
+    ///
+    /// Rows expire by the newest one, so rows that are taken back later with
+    /// [`retract_since`](Self::retract_since) may have made others expire, which do not come back.
+    /// Whoever may take rows back appends them within a pause.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let row = |time: i64| RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(vec![time]))]);
+    /// table.set_retention(Some(Duration::from_secs(3600)))?;
+    /// table.append(&row(0)?)?;
+    /// let (mark, pause) = (table.mark(), table.pause_retention());
+    /// table.append(&row(1_000_000)?)?;
+    /// store.flush()?;
+    /// table.retract_since(mark)?;
+    /// drop(pause);
+    /// store.flush()?;
+    /// assert_eq!(table.range(..)?.count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause_retention(&self) -> RetentionPause {
+        let pauses = Arc::clone(&self.table.entry.pauses);
+        pauses.fetch_add(1, Ordering::Relaxed);
+        RetentionPause { pauses }
+    }
+}
+
+impl Drop for RetentionPause {
+    fn drop(&mut self) {
+        self.pauses.fetch_sub(1, Ordering::Relaxed);
+    }
+}
