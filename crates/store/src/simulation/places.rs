@@ -13,7 +13,7 @@ use bedload_testkit::Rng;
 use super::rewritten::batch;
 use super::say;
 use super::workload::{STORE, open, options};
-use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::disk::sim::{Access, Fault, FaultKind, SimDisk};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::rows::TableSchema;
@@ -171,6 +171,32 @@ fn nothing_is_written_to_places_of_a_dropped_table() {
         let found = dropped.append(&batch(0..rows, 1));
         assert!(matches!(found, Err(Error::NoSuchTable { .. })), "{found:?}");
         assert!(rows_in(snapshot.range("t", ..)).expect("reads") == was);
+    }
+}
+
+#[test]
+fn a_block_over_a_long_batch_that_is_being_written_hides_none_of_its_rows() {
+    let disk = SimDisk::new(1);
+    let store = create(&disk);
+    let table = table(&store);
+    let others = table.clone();
+    let mut expected: Rows = (0..3 * ROWS).step_by(3).map(|time| (time, 1)).collect();
+    let between = || {
+        let times: Vec<i64> = (0..2400).filter(|time| time % 3 != 0).collect();
+        times.into_iter()
+    };
+    expected.extend(between().map(|time| (time, 2)));
+    disk.interrupt(Access::Write, &Path::new(STORE).join("data"), move || {
+        others.append(&batch(between(), 2)).expect("a sound disk");
+    });
+    // Its times descend, so that it goes the long way.
+    let times: Vec<i64> = (0..3 * ROWS).step_by(3).collect();
+    let long = batch(times.into_iter().rev(), 1);
+    table.append(&long).expect("a sound disk");
+    for _ in 0..2 {
+        let found = rows_in(table.range(..)).expect("reads");
+        assert!(found == expected, "{} of {} rows", found.len(), expected.len());
+        store.flush().expect("a sound disk");
     }
 }
 

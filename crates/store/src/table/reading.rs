@@ -84,6 +84,7 @@ impl StoredTable {
         let table = view.catalogue.get(id);
         Latest {
             view: view.sparse(id),
+            is_behind: !view.being_written().is_empty(),
             sparse: table.and_then(|table| match &table.body {
                 Body::Indexed { .. } => None,
                 Body::Sparse(sparse) => Some(sparse.clone()),

@@ -1,5 +1,6 @@
 //! A view of a reader: the pages of a checkpoint, and the newer generations of rows.
 
+use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::pages::PageVersion;
 use crate::rows::{BatchMemory, Deletions, Generation, Head, TableId};
 
 /// A checkpoint and everything since.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct View {
     pub(crate) pages: Arc<PageVersion>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -23,6 +24,15 @@ pub(crate) struct View {
     /// The sequence numbers of a batch that is being written and is not in the view, though later
     /// commits may be. Empty if there is none.
     being_written: Range<u64>,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("View");
+        shown
+            .field("checkpoint", &self.pages.number())
+            .finish_non_exhaustive()
+    }
 }
 
 impl View {
@@ -39,6 +49,23 @@ impl View {
             blocks,
             memory,
             generations: vec![active],
+            being_written: 0..0,
+        }
+    }
+
+    /// The view at a checkpoint, after which some of the generations are left.
+    pub(crate) fn at_checkpoint(
+        &self,
+        pages: Arc<PageVersion>,
+        catalogue: Arc<Catalogue>,
+        left: &[Arc<Generation>],
+    ) -> Self {
+        Self {
+            pages,
+            catalogue,
+            blocks: self.blocks.clone(),
+            memory: self.memory.clone(),
+            generations: left.to_vec(),
             being_written: 0..0,
         }
     }
@@ -81,6 +108,11 @@ impl View {
             self.being_written = numbers;
         }
         self
+    }
+
+    /// The sequence numbers of the batch that is being written.
+    pub(crate) fn being_written(&self) -> &Range<u64> {
+        &self.being_written
     }
 
     /// The sequence numbers of rows that are not in the view and may be in a later one.

@@ -139,8 +139,12 @@ impl Target<'_> {
         Ok((parts, rest))
     }
 
-    /// Whether a block has no row, and nobody has written one that waits to be flushed.
+    /// Whether a block has no row, and nobody has written one that waits to be flushed. A long batch
+    /// that is being written may have rows of any block, which nobody sees yet.
     fn is_empty(&self, latest: &Latest, block: i64) -> Result<bool> {
+        if latest.is_behind {
+            return Ok(false);
+        }
         let (shape, grid) = (&*self.sparse.shape, self.sparse.grid);
         let heads = &latest.view.heads;
         let last = i64::try_from(shape.rows_per_block() - 1).expect("rows of a block are few");

@@ -23,6 +23,8 @@ pub(crate) struct SparseView {
 #[derive(Debug)]
 pub(crate) struct Latest {
     pub(crate) view: SparseView,
+    /// Whether a long batch is being written, of this table or another, that is not in the view.
+    pub(crate) is_behind: bool,
     /// None if the table was dropped.
     pub(crate) sparse: Option<SparseEntry>,
 }
