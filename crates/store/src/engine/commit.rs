@@ -25,7 +25,8 @@ use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 pub struct Appended {
     /// How many rows.
     pub rows: u64,
-    /// The sequence number of the first one; the others follow it.
+    /// The sequence number of the first one; the others of its table follow it. Rows that gave way
+    /// to later ones of their batch have none.
     pub first_sequence: u64,
     /// Rows of a sparse table that were moved to a time of its grid.
     pub moved: u64,
@@ -288,7 +289,7 @@ impl Engine {
         let _flushing = self.flush.lock();
         self.check_writable()?;
         let first = self.seal_before(true, rows as u64)?;
-        self.flush_sealed(None, |pages, catalogue| {
+        self.flush_sealed(|pages, catalogue| {
             if catalogue.get(table.entry.id).is_none() {
                 return Err(no_such_table());
             }
@@ -298,7 +299,7 @@ impl Engine {
                 let sorted = SortedBatch::new(schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
                 generation.append(table.entry.id, sorted.numbered(first + begin as u64));
-                let rows = flush_generation(self.storage(pages), catalogue, &generation, None)?;
+                let rows = flush_generation(self.storage(pages), catalogue, &generation)?;
                 self.counters.wrote(rows);
             }
             Ok(())
@@ -428,10 +429,12 @@ impl Engine {
 
     /// Waits until a commit is as durable as the store's durability says, then makes it visible.
     pub(crate) fn finish(&self, begun: &Begun) -> Result<()> {
-        match &begun.logged {
-            Some(logged) => self.make_durable(logged),
-            None => Ok(()),
-        }
+        let Some(logged) = &begun.logged else {
+            return Ok(());
+        };
+        // What waits to be written is the other process's, which writes it itself.
+        self.process.check(&self.dir)?;
+        self.make_durable(logged)
     }
 
     fn make_durable(&self, &Logged { position, end }: &Logged) -> Result<()> {

@@ -7,7 +7,6 @@ use bedload_pages::{PageId, PageRead, PageStore};
 use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::pages::WorkingPages;
-use crate::rows::TableId;
 use crate::table::{Catalogue, StoredTable};
 
 impl Engine {
@@ -19,16 +18,11 @@ impl Engine {
             self.check_writable()?;
             let table = self.view().catalogue.named(name)?.clone();
             self.check_place()?;
-            // A flush that failed may have left rows of this table, which cannot be flushed first.
-            // Then nothing more is sealed.
-            if self.view().sealed().is_empty() {
-                self.seal(true)?;
-            }
-            // Snapshots read on what is flushed. If that cannot be done, the table goes without its
-            // newest rows.
-            let dropped = self.flush_dropping(&table, None);
-            match dropped {
-                Err(error) if is_damage(&error) => self.flush_dropping(&table, Some(table.entry.id))?,
+            let dropped = self.seal(true);
+            match dropped.and_then(|()| self.flush_sealed(self.dropping(&table))) {
+                // Rows that no flush gets rid of, of this table or of others, are not in the way:
+                // they stay in memory and in the log.
+                Err(error) if is_damage(&error) => self.change_catalogue(self.dropping(&table))?,
                 dropped => dropped?,
             }
             self.blocks.forget(table.entry.id.0);
@@ -37,10 +31,10 @@ impl Engine {
         })
     }
 
-    /// Flushes, but for what there is of the table `without`, and drops a table.
-    fn flush_dropping(&self, table: &StoredTable, without: Option<TableId>) -> Result<()> {
+    /// The change of the catalogue that drops a table.
+    fn dropping(&self, table: &StoredTable) -> impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()> {
         let view = self.view();
-        self.flush_sealed(without, |pages, catalogue| {
+        move |pages, catalogue| {
             let id = table.entry.id;
             let table = catalogue.get(id).map_or(table, |table| &**table).clone();
             table.drop_files(self.storage(pages), &view);
@@ -50,7 +44,7 @@ impl Engine {
             }
             catalogue.remove(id);
             Ok(())
-        })
+        }
     }
 }
 

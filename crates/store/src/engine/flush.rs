@@ -10,8 +10,8 @@ use super::state::Engine;
 use super::table_name::check_name;
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{Generation, TableId, TableSchema};
-use crate::table::{Catalogue, FlushedRows, Grid, Storage, StoredTable, View};
+use crate::rows::{Generation, TableSchema};
+use crate::table::{Catalogue, FlushedRows, Grid, Storage, StoredTable};
 use crate::wal::Record;
 
 impl Engine {
@@ -69,7 +69,7 @@ impl Engine {
             .iter()
             .map(|generation| generation.bytes())
             .sum();
-        self.flush_sealed(None, |_, _| Ok(()))?;
+        self.flush_sealed(|_, _| Ok(()))?;
         self.pace.flushed(sealed, begun.elapsed());
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Engine {
         }
         self.seal(true)?;
         let since = self.view().pages.number() + 1;
-        self.flush_sealed(None, |pages, catalogue| {
+        self.flush_sealed(|pages, catalogue| {
             let id = catalogue.next_id()?;
             catalogue.put(StoredTable::create(pages, (id, name), schema, grid, since)?);
             Ok(())
@@ -145,7 +145,7 @@ impl Engine {
         } = seal;
         self.check_place()?;
         if !self.view().sealed().is_empty() {
-            self.flush_sealed(None, |_, _| Ok(()))?;
+            self.flush_sealed(|_, _| Ok(()))?;
         }
         self.order.seal(|first, view| {
             if view.active().is_empty() {
@@ -169,12 +169,38 @@ impl Engine {
         })
     }
 
-    /// Flushes the sealed generations but for what they have of the table `without`, changes the
-    /// catalogue with `change`, makes a checkpoint and publishes it. The caller holds the flush
-    /// lock.
+    /// Flushes the sealed generations, changes the catalogue with `change`, makes a checkpoint and
+    /// publishes it. The caller holds the flush lock.
     pub(super) fn flush_sealed(
         &self,
-        without: Option<TableId>,
+        change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
+    ) -> Result<()> {
+        self.checkpoint(true, change)
+    }
+
+    /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has the change
+    /// alone, and sealed generations stay in memory and in the log.
+    pub(super) fn change_catalogue(
+        &self,
+        change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
+    ) -> Result<()> {
+        self.checkpoint(false, change)
+    }
+
+    fn checkpoint(
+        &self,
+        flushes: bool,
+        change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
+    ) -> Result<()> {
+        let unwound = Unwound(self);
+        let done = self.try_checkpoint(flushes, change);
+        std::mem::forget(unwound);
+        done
+    }
+
+    fn try_checkpoint(
+        &self,
+        flushes: bool,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
         let _span = tracing::debug_span!("flush").entered();
@@ -182,8 +208,10 @@ impl Engine {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
         let storage = self.storage(&self.pages);
-        let flushed = view.sealed().iter().try_for_each(|generation| -> Result<()> {
-            let rows = flush_generation(storage, &mut catalogue, generation, without)?;
+        let left = &view.generations()[if flushes { view.sealed().len() } else { 0 }..];
+        let mut sealed = view.sealed().iter().filter(|_| flushes);
+        let flushed = sealed.try_for_each(|generation| -> Result<()> {
+            let rows = flush_generation(storage, &mut catalogue, generation)?;
             self.counters.wrote(rows);
             Ok(())
         });
@@ -198,8 +226,8 @@ impl Engine {
             .sync_to(active.held_until())
             .map_err(|error| self.fail(error))?;
         let meta = CheckpointMeta {
-            log_start: active.log_start,
-            next_sequence: active.first_sequence,
+            log_start: left[0].log_start,
+            next_sequence: left[0].first_sequence,
             catalogue: catalogue.encode(),
         };
         let checkpoint = tracing::debug_span!("checkpoint").entered();
@@ -215,20 +243,15 @@ impl Engine {
         drop(checkpoint);
         let number = version.number();
         self.blocks.before_publishing(number);
-        let flushed = View::new(
-            version,
-            Arc::new(catalogue),
-            self.blocks.clone(),
-            view.memory.clone(),
-            active.clone(),
-        );
-        self.order.publish(flushed);
+        let log_start = left[0].log_start;
+        self.order
+            .publish(view.at_checkpoint(version, Arc::new(catalogue), left));
         self.blocks.after_publishing(number);
         drop(view);
         self.check_place()?;
         self.pages.give_back_surplus(false);
         self.release_blocks();
-        if let Err(error) = self.log.remove_before(active.log_start) {
+        if let Err(error) = self.log.remove_before(log_start) {
             // It takes space and nothing else, until the next checkpoint.
             tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
         }
@@ -237,6 +260,16 @@ impl Engine {
         }
         self.counters.flushed(begun.elapsed());
         Ok(())
+    }
+}
+
+/// Dropped if a checkpoint ends by a panic: pages have rows by then that the catalogue does not
+/// know of, and the next flush would add them again.
+struct Unwound<'e>(&'e Engine);
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.failed.set("a flush panicked".into());
     }
 }
 
@@ -251,16 +284,15 @@ struct Seal {
     holds_back: bool,
 }
 
-/// Applies the rows and deletions of a sealed generation to the trees, but for those of the table
-/// `without`. Tells where the rows of indexed tables went.
+/// Applies the rows and deletions of a sealed generation to the trees. Tells where the rows of
+/// indexed tables went.
 pub(super) fn flush_generation(
     storage: Storage<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
-    without: Option<TableId>,
 ) -> Result<FlushedRows> {
     let mut flushed = FlushedRows::default();
-    for id in generation.tables().into_iter().filter(|&id| Some(id) != without) {
+    for id in generation.tables() {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id), generation.head(id)) {
             let mut table = StoredTable::clone(table);
@@ -269,4 +301,29 @@ pub(super) fn flush_generation(
         }
     }
     Ok(flushed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::path::Path;
+
+    use super::*;
+    use crate::disk::sim::SimDisk;
+    use crate::options::Options;
+
+    #[test]
+    fn nothing_is_written_after_a_flush_that_panicked() {
+        let disk = Arc::new(SimDisk::new(1));
+        let options = Options::new().create(true).background(false);
+        let engine = Engine::open(disk, Path::new("/store"), options).expect("creates");
+        let flushing = engine.flush.lock();
+        let flushed = catch_unwind(AssertUnwindSafe(|| {
+            engine.flush_sealed(|_, _| panic!("a defect"))
+        }));
+        drop(flushing);
+        flushed.expect_err("it panics");
+        let found = engine.flush();
+        assert!(matches!(found, Err(Error::ReadOnly { .. })), "{found:?}");
+    }
 }

@@ -312,7 +312,7 @@ impl Recovery<'_> {
             pages: &self.working,
             blocks: &self.blocks,
         };
-        flush_generation(storage, &mut self.catalogue, &self.generation, None)?;
+        flush_generation(storage, &mut self.catalogue, &self.generation)?;
         self.blocks.sync()?;
         let meta = CheckpointMeta {
             log_start,

@@ -17,7 +17,7 @@ impl Engine {
                 return Err(Error::TableExists { name: new.into() });
             }
             self.seal(true)?;
-            self.flush_sealed(None, |_, catalogue| {
+            self.flush_sealed(|_, catalogue| {
                 if let Some(table) = catalogue.get(table) {
                     let mut table = (**table).clone();
                     table.entry.name = new.into();

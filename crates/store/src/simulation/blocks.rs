@@ -446,6 +446,68 @@ fn a_table_that_is_dropped_leaves_no_blocks_in_memory() {
     assert_eq!(files.unwritten(), 0);
 }
 
+#[test]
+fn views_of_a_dropped_table_keep_its_blocks_in_memory() {
+    let disk = SimDisk::new(1);
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let store = open(&disk, options()).expect("creates");
+    let table = store.create_table_as("t", table_schema(), layout).expect("fresh");
+    table.append(&wide(0..OLD, 1)).expect("a sound disk");
+    drop(table);
+    store.close().expect("a sound disk");
+    // No flush gets past a row of the first block, so that nothing writes those that are in memory.
+    let of_blocks = disk.files().into_iter();
+    for (path, bytes) in of_blocks.filter(|(path, _)| path.extension().is_some_and(|found| found == "blocks"))
+    {
+        (100..bytes.len())
+            .step_by(512)
+            .for_each(|at| disk.change(&path, at, 0xFF));
+    }
+    let engine = Engine::open(Arc::new(disk.clone()), Path::new(STORE), options()).expect("opens");
+    let files = engine.view().blocks.clone();
+    let store = Store::new(engine);
+    let table = store.table("t").expect("there");
+    let few = OLD - FEW.end..OLD;
+    table.append(&wide(few.clone(), 2)).expect("in memory");
+    let snapshot = store.snapshot();
+    table.append(&wide(5..6, 3)).expect("in memory");
+    assert!(store.flush().is_err(), "a block is damaged");
+    let waiting = files.unwritten();
+    assert!(waiting > 1, "{waiting} blocks in memory");
+    store.drop_table("t").expect("without its newest rows");
+    let found = by_time(snapshot.range("t", few.start + 50..few.end - 50));
+    assert_eq!(found.len(), 190);
+    assert!(found.values().all(|&offset| offset == 2));
+    drop((table, snapshot));
+    store.create_table("other", table_schema()).expect("a sound disk");
+    assert_eq!(files.unwritten(), 0);
+}
+
+#[test]
+fn views_read_on_after_a_table_was_dropped_whose_flush_had_failed() {
+    let disk = SimDisk::new(1);
+    let (store, files, mut snapshots) = in_memory(&disk);
+    disk.set_capacity(disk.used());
+    assert!(store.flush().is_err(), "there is no space");
+    disk.set_capacity(u64::MAX);
+    let waiting = files.unwritten();
+    let appended = table(&store).and_then(|table| table.append(&wide(FEW, 4)));
+    appended.expect("a sound disk");
+    assert!(files.unwritten() > waiting, "there are blocks of two generations");
+    snapshots.push(store.snapshot());
+    store.drop_table("t").expect("a sound disk");
+    for (snapshot, offset) in snapshots.iter().zip(1..) {
+        assert_eq!(offsets_in(snapshot.range("t", ..)), expected(offset));
+    }
+    drop(snapshots);
+    store.create_table("other", table_schema()).expect("a sound disk");
+    assert_eq!(files.unwritten(), 0);
+}
+
+fn table_schema() -> TableSchema {
+    TableSchema::new(wide(0..1, 0).schema(), "at").expect("storable")
+}
+
 /// As many rows as in [`in_memory`], written over and added in batches of several sizes until the
 /// disk is full or they are all there; whether it was full.
 fn write_over(table: &Table) -> bool {

@@ -405,6 +405,11 @@ impl Places {
         taken
     }
 
+    /// The checkpoint whose map tells which places are in use.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
     /// Forgets the places of a dropped table: nobody writes there any more.
     pub(super) fn forget(&mut self, table: u32) {
         self.busy.retain(|name, _| name.0 != table);

@@ -2,10 +2,10 @@
 //! writes them, many together, to the places that were taken for them. Until then whoever looks for
 //! such a block finds it here.
 //!
-//! A block is put here before a head names it, and taken out once a checkpoint names it, or its
-//! place is given up: so a place that is free has none, and who finds none while a head or map
-//! names the block finds it in its file. A flush that fails leaves it here: what that one wrote was
-//! perhaps not synced, and the next one writes it again.
+//! A block is put here before a head names it, and taken out once a checkpoint names it, its place
+//! is given up, or its table was dropped and no view has it: so a place that is free has none, and
+//! who finds none while a head or map names the block finds it in its file. A flush that fails
+//! leaves it here: what that one wrote was perhaps not synced, and the next one writes it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(super) struct Unwritten {
     blocks: RwLock<BTreeMap<Key, Arc<Page>>>,
     /// Those that the flush under way has written.
     flushed: Mutex<Vec<Key>>,
+    /// Tables that were dropped, each with the first checkpoint that has it no more.
+    dropped: Mutex<Vec<(u32, u64)>>,
 }
 
 fn key(owner: Owner<'_>, block: i64, named: &BlockRef) -> Key {
@@ -67,9 +69,21 @@ impl Unwritten {
         self.blocks.write().remove(&key(owner, block, named));
     }
 
-    /// Removes those of a table that is gone.
-    pub(super) fn forget(&self, table: u32) {
-        self.blocks.write().retain(|key, _| key.0 != table);
+    /// A table is gone from this checkpoint on: its blocks stay until no earlier view is held.
+    pub(super) fn dropped(&self, table: u32, dead: u64) {
+        self.dropped.lock().push((table, dead));
+    }
+
+    /// Removes those of dropped tables that no view needs; `is_held(dead)` says whether one from
+    /// before that checkpoint is held.
+    pub(super) fn release(&self, is_held: impl Fn(u64) -> bool) {
+        let mut dropped = self.dropped.lock();
+        let (held, gone): (Vec<_>, Vec<_>) = dropped.drain(..).partition(|&(_, dead)| is_held(dead));
+        *dropped = held;
+        if !gone.is_empty() {
+            let is_gone = |table| gone.iter().any(|&(other, _)| other == table);
+            self.blocks.write().retain(|key, _| !is_gone(key.0));
+        }
     }
 }
 

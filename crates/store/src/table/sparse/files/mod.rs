@@ -437,6 +437,7 @@ impl BlockFiles {
         if self.is_shielded.load(Ordering::Acquire) && !is_held(0, self.opened) {
             self.is_shielded.store(false, Ordering::Release);
         }
+        self.unwritten.release(|dead| is_held(0, dead));
         let mut places = self.places.lock();
         let released = places.take_released(is_held, is_live, |table, file| {
             let path = self.path_of(table, file);
@@ -494,10 +495,12 @@ impl BlockFiles {
         }
     }
 
-    /// Forgets which places of a dropped table are in use: nobody writes there any more.
+    /// Forgets which places of a dropped table are in use: nobody writes there any more. Its blocks
+    /// in memory stay for the views that are held.
     pub(crate) fn forget(&self, table: u32) {
-        self.places.lock().forget(table);
-        self.unwritten.forget(table);
+        let mut places = self.places.lock();
+        places.forget(table);
+        self.unwritten.dropped(table, places.settled());
     }
 
     /// The length of the file of a block, if it can be opened.
