@@ -167,12 +167,13 @@ impl Engine {
                 blocks: &view.blocks,
                 generation: view.active(),
             };
-            let left_out_before = left_out.clone();
             let read = target.follow(follower, (next_sequence, left_out), records);
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
             let before = self.order.visible();
-            if *left_out == left_out_before {
+            // The view is asked, and not what was left out before this call, which may be one after
+            // a call that failed here.
+            if left_out.is_empty() || left_out == view.being_written() {
                 self.order.show(*next_sequence);
             } else {
                 if self.pages.newest_superblock()?.checkpoint != superblock.checkpoint {

@@ -9,7 +9,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 
 use super::workload::{STORE, columns, open, options};
-use crate::disk::sim::{Access, SimDisk};
+use crate::disk::sim::{Access, Fault, FaultKind, SimDisk};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::mark::Mark;
@@ -246,4 +246,45 @@ fn a_reader_that_is_overtaken_between_two_long_batches_finds_both() {
     reader.look();
     assert!(reader.found() == appended);
     drop(store);
+}
+
+#[test]
+fn a_refresh_that_failed_makes_no_reader_miss_a_long_batch() {
+    let mut failed = 0;
+    for call in 1..24 {
+        let disk = SimDisk::new(1);
+        let (_store, mut writer) = begin(&disk);
+        let mut long = Writer {
+            table: writer.table.clone(),
+            next: 1 << 40,
+            appended: Vec::new(),
+        };
+        let mut reader = Reader::beside(&disk);
+        let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel::<()>());
+        disk.interrupt(Access::Write, &data_file(), move || {
+            begun.send(()).expect("is waited for");
+            may_go_on.recv().expect("is told");
+        });
+        let first = std::thread::spawn(move || {
+            long.append(LONG);
+            long
+        });
+        has_begun.recv().expect("it writes");
+        writer.append(1);
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind: FaultKind::Error,
+        }));
+        let refreshed = reader.store.refresh();
+        disk.set_fault(None);
+        reader.look();
+        go_on.send(()).expect("is waited for");
+        let mut appended = first.join().expect("no panic").appended;
+        appended.extend(&writer.appended);
+        appended.sort_unstable();
+        reader.look();
+        assert!(reader.found() == appended, "call {call}: {refreshed:?}");
+        failed += u64::from(refreshed.is_err());
+    }
+    assert!(failed > 1, "{failed} refreshes failed");
 }
