@@ -236,9 +236,14 @@ impl Error {
     /// The error of a sync of `path` that failed. On a full disk, too, it is unknown what has
     /// reached the disk: the next sync may succeed without what this one had to write.
     pub(crate) fn of_sync(path: &Path, source: io::Error) -> Self {
+        Self::of_unknown(path, "sync", source)
+    }
+
+    /// An error after which it is unknown what stands in `path`, on a full disk, too.
+    pub(crate) fn of_unknown(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::Io {
             path: path.into(),
-            action: "sync",
+            action,
             source,
         }
     }

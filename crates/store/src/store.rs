@@ -3,6 +3,7 @@
 mod keyed;
 mod pending_append;
 mod put_back;
+mod retention_pause;
 mod row;
 mod snapshot;
 mod table;
@@ -11,7 +12,7 @@ mod write_batch;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::disk::{Disk, OsDisk};
 use crate::engine::{self, Engine, Flusher, Metrics, Problem, SalvageReport, VerifyReport};
@@ -23,6 +24,7 @@ use crate::rows::TableSchema;
 use crate::table::{Layout, Snap};
 
 pub use self::pending_append::PendingAppend;
+pub use self::retention_pause::RetentionPause;
 pub use self::row::{Row, Value};
 pub use self::snapshot::Snapshot;
 pub use self::table::Table;
@@ -46,6 +48,18 @@ pub(crate) struct Shared {
     engine: Arc<Engine>,
     /// The turn of a commit to tables with a key, and of deletions there.
     keyed: Mutex<()>,
+}
+
+impl Shared {
+    /// Waits for the turn to commit to tables with a key, or to delete there.
+    ///
+    /// # Errors
+    ///
+    /// The store takes no writes, or not from this process, for which nobody might end a turn.
+    pub(crate) fn turn(&self) -> Result<MutexGuard<'_, ()>> {
+        self.engine.check_writable()?;
+        Ok(self.keyed.lock())
+    }
 }
 
 impl Drop for Shared {

@@ -9,6 +9,9 @@ use crate::rows::Generation;
 use crate::table::Catalogue;
 use crate::wal::Record;
 
+/// What is wrong with a record that no store can have written.
+pub(super) const OUT_OF_NUMBERS: &str = "its sequence numbers end further than any store gets";
+
 /// A generation to which the log is applied, after the checkpoint at which reading the log began.
 pub(super) struct Applying<'a> {
     /// The data file, for messages.
@@ -51,7 +54,7 @@ impl Applying<'_> {
         };
         let next = first.checked_add(numbers);
         let next = next.filter(|&next| next <= COUNTER_MAX);
-        let next = next.ok_or_else(|| damaged("its sequence numbers end further than any store gets"))?;
+        let next = next.ok_or_else(|| damaged(OUT_OF_NUMBERS))?;
         if first < *self.next_sequence {
             return Err(damaged("its sequence numbers do not ascend"));
         }
@@ -114,7 +117,7 @@ impl Applying<'_> {
             return Ok(());
         }
         if greatest >= COUNTER_MAX {
-            return Err(damaged("its sequence numbers end further than any store gets"));
+            return Err(damaged(OUT_OF_NUMBERS));
         }
         match self.catalogue.get(table) {
             Some(known) => {

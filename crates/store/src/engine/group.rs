@@ -41,6 +41,14 @@ pub(crate) struct Group {
     record_bytes: usize,
 }
 
+/// Where changes are that were committed.
+struct Placed {
+    /// Where their record ends in the log.
+    position: u64,
+    /// The sequence number of the first row that they add.
+    first_row: Option<u64>,
+}
+
 impl Engine {
     /// Adds rows to what is going to be committed.
     ///
@@ -109,7 +117,7 @@ impl Engine {
             appended.first_sequence = self.next_sequence();
             return Ok(appended);
         }
-        let (position, numbers) = if changes.iter().all(Change::takes_back) {
+        let (Placed { position, first_row }, numbers) = if changes.iter().all(Change::takes_back) {
             self.with_reserve(|| {
                 self.make_room_to_delete()?;
                 self.place_group(&mut changes)
@@ -120,7 +128,7 @@ impl Engine {
                 self.place_group(&mut changes)
             })
         }?;
-        appended.first_sequence = numbers.start;
+        appended.first_sequence = first_row.unwrap_or(numbers.start);
         self.counters.committed(appended.rows);
         let end = numbers.end;
         let logged = Some(Logged { position, end });
@@ -128,12 +136,12 @@ impl Engine {
         Ok(appended)
     }
 
-    /// Puts changes into the log and the active generation; returns where their record ends, and
-    /// their sequence numbers. On an error they are left as they are.
-    fn place_group(&self, changes: &mut Vec<Change>) -> Result<(u64, Range<u64>)> {
+    /// Puts changes into the log and the active generation; returns where they are, and their
+    /// sequence numbers. On an error they are left as they are.
+    fn place_group(&self, changes: &mut Vec<Change>) -> Result<(Placed, Range<u64>)> {
         let tables: Vec<TableId> = changes.iter().map(|change| change.table().entry.id).collect();
-        let ((position, added), numbers) = self.commit(tables, |first, view| {
-            let mut next = first;
+        let ((placed, added), numbers) = self.commit(tables, |first, view| {
+            let (mut next, mut first_row) = (first, None);
             let mut heads = Vec::with_capacity(changes.len());
             let mut deletions = Vec::new();
             for change in &*changes {
@@ -141,6 +149,7 @@ impl Engine {
                 match change {
                     Change::Append { rows, .. } => {
                         heads.push(rows.record_head(id, next));
+                        first_row = first_row.or(Some(next));
                         next += rows.len() as u64;
                     }
                     Change::Delete { times, .. } => {
@@ -186,11 +195,11 @@ impl Engine {
                     }
                 }
             }
-            Ok(((position, added), next))
+            Ok(((Placed { position, first_row }, added), next))
         })?;
         let to_merge = added.into_iter().filter_map(Added::settle);
         to_merge.for_each(|head| head.merge_small());
-        Ok((position, numbers))
+        Ok((placed, numbers))
     }
 }
 

@@ -64,7 +64,8 @@ impl Engine {
             .collect();
         match self.log.append_group(&bodies) {
             Ok(position) => next.hold_until(position),
-            Err(Error::NoSpace { .. }) => return Ok(sealed.clone()),
+            // It holds nothing back, rather than fail.
+            Err(Error::NoSpace { .. } | Error::TooLarge { .. }) => return Ok(sealed.clone()),
             Err(error) => return Err(self.fail_if_unknown(error)),
         }
         let flushed = Generation::new(sealed.log_start, sealed.first_sequence);
@@ -95,9 +96,10 @@ fn split(table: &StoredTable, head: &Head) -> Result<Option<(Held, EncodedRows)>
         return Ok(None);
     };
     let schema = &table.entry.schema;
-    let (flushed, held) = head
-        .split_after(time)
-        .map_err(|error| Error::schema(error.to_string()))?;
+    // Text that one array has no room for is not held back.
+    let Ok((flushed, held)) = head.split_after(time) else {
+        return Ok(None);
+    };
     let encoded = EncodedRows::of_columns(schema, held.columns());
     let table = table.entry.id;
     Ok(Some((Held { table, flushed, held }, encoded)))

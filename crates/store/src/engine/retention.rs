@@ -13,6 +13,7 @@ impl Engine {
                 "rows cannot be kept for no time; delete them instead",
             ));
         }
+        self.check_writable()?;
         self.with_reserve(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
@@ -20,7 +21,7 @@ impl Engine {
                 return Err(super::commit::no_such_table());
             }
             let first = self.seal_before(true, 0)?;
-            self.flush_sealed(None, |pages, catalogue| {
+            self.flush_sealed(|pages, catalogue| {
                 let Some(table) = catalogue.get(id) else {
                     return Ok(());
                 };
@@ -30,7 +31,7 @@ impl Engine {
                 // A flush of nothing: it removes what has expired.
                 let nothing = Generation::new(0, first);
                 nothing.touch(id);
-                flush_generation(self.storage(pages), catalogue, &nothing, None).map(drop)
+                flush_generation(self.storage(pages), catalogue, &nothing).map(drop)
             })
         })
     }

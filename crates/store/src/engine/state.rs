@@ -1,5 +1,6 @@
 //! The open store: what its threads share, and when it takes no more writes.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +22,6 @@ use crate::table::{BlockFiles, View};
 use crate::wal::Log;
 
 /// An open store.
-#[derive(Debug)]
 pub(crate) struct Engine {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
@@ -48,6 +48,14 @@ pub(crate) struct Engine {
     pub(super) lock: Mutex<StoreLock>,
     /// None if the store is open for writing.
     pub(super) reading: Option<Reading>,
+}
+
+impl fmt::Debug for Engine {
+    /// The directory alone: all pages in memory would be megabytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Engine");
+        shown.field("dir", &self.dir).finish_non_exhaustive()
+    }
 }
 
 impl Engine {
@@ -156,7 +164,7 @@ impl Engine {
     /// Fails if the store takes no more writes, or not from this process. Asked before anything
     /// else of each operation that writes, and without a lock, which may have been held by another
     /// thread when this process came to be.
-    pub(super) fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         self.process.check(&self.dir)?;
         if self.reading.is_some() {
             let path = self.dir.clone();

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, IntervalUnit};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray, make_array};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use arrow_select::take::take;
 
 use crate::error::{Error, Result};
@@ -36,6 +36,8 @@ impl ValueWidth {
             DataType::Decimal128(precision, scale) => decimal(*precision, *scale, 38, 16),
             DataType::Decimal256(precision, scale) => decimal(*precision, *scale, 76, 32),
             DataType::Interval(unit) if *unit != IntervalUnit::YearMonth => None,
+            DataType::Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond)
+            | DataType::Time64(TimeUnit::Second | TimeUnit::Millisecond) => None,
             other => other.primitive_width().map(Self::Bytes),
         }
     }
@@ -47,12 +49,18 @@ fn decimal(precision: u8, scale: i8, precision_max: u8, bytes: usize) -> Option<
 }
 
 /// The type that a table stores for columns of a type: text and bytes of every layout become one,
-/// dictionaries what they stand for.
+/// dictionaries what they stand for, and a time zone without a name none.
 pub(crate) fn stored_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
         DataType::LargeBinary | DataType::BinaryView => &DataType::Binary,
         DataType::Dictionary(_, values) => stored_type(values),
+        DataType::Timestamp(unit, Some(zone)) if zone.is_empty() => match unit {
+            TimeUnit::Second => &DataType::Timestamp(TimeUnit::Second, None),
+            TimeUnit::Millisecond => &DataType::Timestamp(TimeUnit::Millisecond, None),
+            TimeUnit::Microsecond => &DataType::Timestamp(TimeUnit::Microsecond, None),
+            TimeUnit::Nanosecond => &DataType::Timestamp(TimeUnit::Nanosecond, None),
+        },
         other => other,
     }
 }
@@ -102,6 +110,11 @@ fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
             let values = stored_array(dictionary.values())?;
             let rows = take(&values, dictionary.keys(), None);
             rows.map_err(|error| Error::schema(error.to_string()))?
+        }
+        DataType::Timestamp(..) => {
+            let stored = stored_type(array.data_type()).clone();
+            let data = array.to_data().into_builder().data_type(stored).build();
+            make_array(data.map_err(|error| Error::schema(error.to_string()))?)
         }
         _ => array.clone(),
     })

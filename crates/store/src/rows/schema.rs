@@ -184,9 +184,7 @@ impl TableSchema {
     /// NaN any of the same bits, and -0.0 is not 0.0. The time column may be named or left out.
     ///
     /// Rows that are newer than all rows of their table are compared with each other, unless their
-    /// times ascend, and with nothing else. For others, the rows of their times are read first;
-    /// where one is replaced, the other rows of its time are written again and thus count as
-    /// appended after all that were there.
+    /// times ascend, and with nothing else. For others, the rows of their times are read first.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -173,7 +173,7 @@ impl Table {
         let Some(times) = closed(times) else {
             return Ok(());
         };
-        let _turn = self.has_key().then(|| self.shared.keyed.lock());
+        let _turn = self.has_key().then(|| self.shared.turn()).transpose()?;
         let deletion = |at| Deletion {
             times: times.clone(),
             from_sequence: 0,

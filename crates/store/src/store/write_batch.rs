@@ -115,7 +115,8 @@ impl WriteBatch {
             keyed,
         } = self;
         let deletes = group.tables().any(|table| table.entry.schema.key().is_some());
-        let _turn = (deletes || !keyed.is_empty()).then(|| shared.keyed.lock());
+        let has_turn = deletes || !keyed.is_empty();
+        let _turn = has_turn.then(|| shared.turn()).transpose()?;
         let (mut given, mut written, mut replaced) = (0, 0, 0);
         for (table, batch) in &keyed {
             let upsert = Upsert::of(table, batch)?;

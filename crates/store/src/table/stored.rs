@@ -1,5 +1,6 @@
 //! A table of either layout: how it is made, what may be appended to it, and how it is flushed.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) struct Storage<'s> {
 }
 
 /// A table, as of one checkpoint.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct StoredTable {
     pub(crate) entry: TableEntry,
     pub(super) body: Body,
@@ -52,6 +53,14 @@ impl Body {
     pub(super) fn indexed(order: Box<ArrivalMeasure>) -> Self {
         let packing = Arc::default();
         Self::Indexed { order, packing }
+    }
+}
+
+impl fmt::Debug for StoredTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("StoredTable");
+        shown.field("name", &self.entry.name);
+        shown.field("layout", &self.layout()).finish_non_exhaustive()
     }
 }
 
@@ -84,14 +93,17 @@ impl StoredTable {
             rows: 0,
             end_sequence: 0,
             retention: None,
+            pauses: Arc::default(),
         };
         Ok(Self { entry, body })
     }
 
     /// Fails if a table of this schema [cannot be created](Self::create).
     pub(crate) fn check(pages: &WorkingPages, schema: &TableSchema, grid: Option<Grid>) -> Result<()> {
-        let sparse = grid.map(|grid| SparseEntry::new(grid, schema, pages.payload_len()));
-        sparse.transpose().map(drop)
+        match grid {
+            Some(grid) => SparseEntry::new(grid, schema, pages.payload_len()).map(drop),
+            None => indexed::check(schema),
+        }
     }
 
     /// How the table's rows are kept.

@@ -7,14 +7,19 @@
 
 #![expect(unsafe_code, reason = "no crate has a safe call of fork")]
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use bedload::{Error, Grid, Layout, Mark, Options, Result, Snapshot, Store, Table, TableSchema};
+use bedload::{
+    Error, Grid, Layout, Mark, Options, PendingAppend, Result, Snapshot, Store, Table, TableSchema,
+};
 
 /// Rows of a batch.
 const ROWS: i64 = 50;
@@ -27,14 +32,33 @@ struct Handles {
     store: Store,
     table: Table,
     sparse: Table,
+    keyed: Table,
+    /// Rows that are in the log of the parent, and not written yet.
+    pending: Cell<Option<PendingAppend>>,
     mark: Mark,
     snapshot: Snapshot,
 }
 
-const ATTEMPTS: [Attempt; 12] = [
+const ATTEMPTS: [Attempt; 17] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
+    }),
+    ("wait for an append", |it| {
+        let pending = it.pending.take();
+        pending.map_or(Ok(()), |pending| pending.wait().map(drop))
+    }),
+    ("append to a table with a key", |it| {
+        it.keyed.append(&batch(0..ROWS)).map(drop)
+    }),
+    ("delete from a table with a key", |it| it.keyed.delete_range(..)),
+    ("commit to a table with a key", |it| {
+        let mut all = it.store.write_batch();
+        all.append(&it.keyed, &batch(0..ROWS))?;
+        all.commit().map(drop)
+    }),
+    ("set a retention", |it| {
+        it.table.set_retention(Some(Duration::from_secs(1)))
     }),
     ("delete", |it| it.table.delete_range(..)),
     ("retract", |it| it.table.retract_since(it.mark)),
@@ -63,6 +87,7 @@ fn main() {
         }
         try_in_child(background, None).unwrap_or_else(|problem| panic!("dropping: {problem}"));
     }
+    try_beside_commits().unwrap_or_else(|problem| panic!("beside commits: {problem}"));
     println!("test a_forked_process_leaves_the_store_alone ... ok");
     println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n");
 }
@@ -76,6 +101,10 @@ fn columns() -> SchemaRef {
 
 fn create(store: &Store, name: &str, layout: Layout) -> Result<Table> {
     store.create_table_as(name, TableSchema::new(columns(), "at")?, layout)
+}
+
+fn create_keyed(store: &Store) -> Result<Table> {
+    store.create_table("k", TableSchema::new(columns(), "at")?.with_key(&["id"])?)
 }
 
 fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
@@ -125,6 +154,7 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
     let store = options.open(&path).map_err(text)?;
     let table = create(&store, "t", Layout::Indexed).map_err(text)?;
     let sparse = create(&store, "s", Layout::Sparse(Grid::every(1).map_err(text)?)).map_err(text)?;
+    let keyed = create_keyed(&store).map_err(text)?;
     table.append(&batch(0..ROWS)).map_err(text)?;
     store.flush().map_err(text)?;
     let mark = table.mark();
@@ -132,17 +162,20 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
     // Blocks that are written at once, for which there is a thread.
     sparse.append(&batch(0..100_000)).map_err(text)?;
     let mut written = ROWS;
-    let mut write = |table: &Table| {
-        let appended = table.append(&batch(written..written + ROWS));
+    let mut next = || {
         written += ROWS;
-        appended.map(drop).map_err(text)
+        batch(written - ROWS..written)
     };
-    write(&table)?;
+    let write = |table: &Table, rows: &RecordBatch| table.append(rows).map(drop).map_err(text);
+    write(&table, &next())?;
+    let pending = table.begin_append(&next()).map_err(text)?;
     let pid = std::process::id();
     let handles = Handles {
         store,
         table,
         sparse,
+        keyed,
+        pending: Cell::new(Some(pending)),
         mark,
         snapshot,
     };
@@ -165,16 +198,19 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
         return Err("the child has changed a file".into());
     }
     let handles = handles.ok_or("the parent has its own")?;
-    write(&handles.table)?;
+    write(&handles.table, &next())?;
+    if let Some(pending) = handles.pending.take() {
+        pending.wait().map_err(text)?;
+    }
     handles.store.flush().map_err(text)?;
-    write(&handles.table)?;
+    write(&handles.table, &next())?;
     let refused = Store::open(&path);
     if !matches!(refused, Err(Error::Locked { .. })) {
         return Err("the parent's lock is gone".into());
     }
     drop(handles);
     let store = Store::open(&path).map_err(text)?;
-    if ids(&store.table("t").map_err(text)?).map_err(text)? != (0..4 * ROWS).collect::<Vec<i64>>() {
+    if ids(&store.table("t").map_err(text)?).map_err(text)? != (0..5 * ROWS).collect::<Vec<i64>>() {
         return Err("rows are missing".into());
     }
     let report = store.verify().map_err(text)?;
@@ -183,6 +219,61 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
     } else {
         Err(format!("{:?}", report.problems))
     }
+}
+
+/// Ends a thread, whatever becomes of this one.
+struct Done<'d>(&'d AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Forks while another thread commits and flushes, which may hold any lock: the child must be told
+/// all the same, and must not wait for a thread that it does not have.
+fn try_beside_commits() -> std::result::Result<(), String> {
+    const FORKS: i32 = 40;
+    let text = |error: Error| error.to_string();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::create(dir.path().join("store")).map_err(text)?;
+    let table = create(&store, "t", Layout::Indexed).map_err(text)?;
+    let keyed = create_keyed(&store).map_err(text)?;
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let done = Done(&is_done);
+        let commits = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                keyed.append(&batch(0..ROWS)).map_err(text)?;
+                store.flush().map_err(text)?;
+            }
+            Ok(())
+        });
+        let told = (0..FORKS).all(|_| {
+            std::thread::sleep(Duration::from_millis(2));
+            in_child(|| {
+                // SAFETY: ends this process, which has no handler for the signal, if it hangs.
+                unsafe { libc::alarm(10) };
+                let refused = [
+                    table.set_retention(Some(Duration::from_secs(1))),
+                    keyed.append(&batch(0..ROWS)).map(drop),
+                    keyed.delete_range(..),
+                    store.rename_table("t", "renamed"),
+                    store.drop_table("t"),
+                    store.flush(),
+                ];
+                let is_told = |told| matches!(told, Err(Error::Inherited { .. }));
+                i32::from(!refused.into_iter().all(is_told))
+            }) == 0
+        });
+        drop(done);
+        let committed = commits.join().expect("no panic");
+        if told {
+            committed
+        } else {
+            Err("a child was not refused".into())
+        }
+    })
 }
 
 /// The names of all files with their bytes.

@@ -228,6 +228,26 @@ fn snapshots_keep_the_rows_that_were_replaced() {
 }
 
 #[test]
+fn the_first_sequence_number_is_that_of_the_first_row() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = options().open(dir.path().join("store")).expect("creates");
+    let table = keyed(&store);
+    for (number, is_group) in [(8, false), (12, false), (16, true)] {
+        let rows = [row(7, number), row(8, number)];
+        let appended = if is_group {
+            let mut all = store.write_batch();
+            all.append(&table, &batch(&rows)).expect("fits");
+            all.commit()
+        } else {
+            table.append(&batch(&rows))
+        };
+        let numbers = appended.expect("appends").first_sequence..;
+        let expected: Vec<(u64, TestRow)> = numbers.zip(rows).collect();
+        assert_eq!(collect(table.range(..).expect("there")).expect("reads"), expected);
+    }
+}
+
+#[test]
 fn what_a_key_cannot_do_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = options().open(dir.path().join("store")).expect("creates");

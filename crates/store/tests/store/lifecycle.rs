@@ -372,3 +372,23 @@ fn a_renamed_table_keeps_its_rows_and_no_other_loses_its_name() {
     assert_eq!(table.range(..).expect("there").count().expect("reads"), 1000);
     assert_eq!(store.verify().expect("reads").problems, []);
 }
+
+#[test]
+fn what_is_shown_of_a_store_is_a_line() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = Store::create(&path).expect("creates");
+    let table = store.create_table("readings", schema()).expect("fresh");
+    append(&table, &[TestRow::numbered(1, 1)]).expect("appends");
+    store.flush().expect("flushes");
+    let snapshot = store.snapshot();
+    let shown = [
+        format!("{store:?}"),
+        format!("{table:?}"),
+        format!("{snapshot:?}"),
+    ];
+    for shown in &shown {
+        assert!(shown.len() < 1000, "{} bytes", shown.len());
+    }
+    assert!(shown[1].contains("readings"), "{}", shown[1]);
+}

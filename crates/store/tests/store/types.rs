@@ -359,3 +359,79 @@ fn decimals_and_bytes_are_filtered() {
         assert_eq!(found, 1, "flushed: {flushed}");
     }
 }
+
+#[test]
+fn times_of_units_that_arrow_does_not_have_are_refused() {
+    for kind in [
+        DataType::Time32(TimeUnit::Nanosecond),
+        DataType::Time64(TimeUnit::Second),
+    ] {
+        let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+        let schema = Schema::new(vec![at, Field::new("x", kind, true)]);
+        let refused = TableSchema::new(Arc::new(schema), "at").expect_err("no such type");
+        assert!(refused.to_string().contains("cannot store"), "{refused}");
+    }
+}
+
+#[test]
+fn a_zone_without_a_name_is_none() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let of_zone = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Second, zone.map(Into::into));
+    let fields = |zone| {
+        let names = ["at", "x"];
+        Arc::new(Schema::new(
+            names.map(|name| Field::new(name, of_zone(zone), false)).to_vec(),
+        ))
+    };
+    let schema = TableSchema::new(fields(Some("")), "at").expect("storable");
+    assert_eq!(*schema.arrow(), fields(None));
+    // As many rows as are packed in the log.
+    let times = TimestampSecondArray::from_iter_values(0..10_000).with_timezone_opt(Some(""));
+    let times: ArrayRef = Arc::new(times);
+    let batch = RecordBatch::try_new(fields(Some("")), vec![times.clone(), times]).expect("of one length");
+    let store = Options::new().create(true).open(&path).expect("creates");
+    let table = store.create_table("t", schema).expect("fresh");
+    table.append(&batch).expect("appends");
+    store.flush().expect("flushes");
+    table.append(&batch).expect("appends");
+    let rows = |table: &Table| {
+        let batches = table.range(..).expect("there").map(|batch| batch.expect("reads"));
+        batches.map(|batch| batch.num_rows()).sum::<usize>()
+    };
+    assert_eq!(rows(&table), 20_000);
+    drop((table, store));
+    let store = Options::new().open(&path).expect("opens");
+    assert_eq!(rows(&store.table("t").expect("there")), 20_000);
+}
+
+#[test]
+fn as_many_columns_as_a_leaf_has_room_for_can_be_stored() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let schema = |columns: usize| {
+        let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+        let others = (1..columns).map(|number| Field::new(format!("c{number}"), DataType::Int8, false));
+        Arc::new(Schema::new(std::iter::once(at).chain(others).collect::<Vec<_>>()))
+    };
+    let store = Options::new().create(true).open(&path).expect("creates");
+    let wide = TableSchema::new(schema(4096), "at").expect("storable");
+    let refused = store.create_table("wide", wide).expect_err("a leaf has no room");
+    assert!(refused.to_string().contains("at most 4095"), "{refused}");
+    let wide = TableSchema::new(schema(4095), "at").expect("storable");
+    let table = store.create_table("t", wide).expect("fresh");
+    let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(0..3));
+    let other: ArrayRef = Arc::new(Int8Array::from_iter_values(0..3));
+    let columns = std::iter::once(at)
+        .chain(std::iter::repeat_n(other, 4094))
+        .collect();
+    let batch = RecordBatch::try_new(schema(4095), columns).expect("of one length");
+    table.append(&batch).expect("appends");
+    store.flush().expect("flushes");
+    drop((table, store));
+    let store = Options::new().open(&path).expect("opens");
+    let found = store
+        .table("t")
+        .and_then(|table| table.range(..)?.next().transpose());
+    assert_eq!(found.expect("reads"), Some(batch));
+}

@@ -6,6 +6,8 @@
 //! is recovered into, and begun like any other: until it is whole there is no store.
 
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 
 pub use report::SalvageReport;
 
+use super::applying::OUT_OF_NUMBERS;
 use super::directory::{begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file};
 use super::lock::{StoreLock, lock};
 use super::names::{DATA_FILE, LOG_DIR};
@@ -22,7 +25,7 @@ use super::verify::Problem;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
+use crate::pages::{COUNTER_MAX, CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
 use crate::rows::{BatchRows, Generation, SortedBatch};
 use crate::table::{BlockFiles, Catalogue, Layout, StoredTable, TableRemains, owner_of};
 use crate::wal::{Log, LogRemains, Record};
@@ -326,13 +329,18 @@ impl<'t> Target<'t> {
             };
             let known = recovery.catalogue.get(table).cloned();
             let numbers = (rest.len() + named.len()) as u64;
+            let next = first_sequence.saturating_add(numbers);
+            if next > COUNTER_MAX {
+                let place = format!("the log before position {end}");
+                return Err(Error::corrupt(recovery.path, place, OUT_OF_NUMBERS));
+            }
             let rest = Record::Append {
                 table,
                 first_sequence,
                 rows: BatchRows::Plain(rest),
             };
             recovery.apply(rest, end)?;
-            recovery.next_sequence = recovery.next_sequence.max(first_sequence.saturating_add(numbers));
+            recovery.next_sequence = recovery.next_sequence.max(next);
             let Some(known) = known.filter(|known| known.layout() != Layout::Indexed) else {
                 return Ok(());
             };

@@ -2,7 +2,7 @@
 //! its key.
 //!
 //! Rules:
-//! 1. Commits to tables with a key take turns ([`Shared::keyed`]): no row comes or goes between the
+//! 1. Commits to tables with a key take turns ([`Shared::turn`]): no row comes or goes between the
 //!    reading of the rows that are replaced and the commit that replaces them.
 //! 2. Rows that are replaced are removed in the commit that has the new ones, by their places or,
 //!    where all rows of some times are, by these times.
@@ -48,7 +48,7 @@ impl Table {
 
     /// Appends the rows of a batch to a table with a key.
     pub(super) fn append_keyed(&self, batch: &RecordBatch) -> Result<Appended> {
-        let _turn = self.shared.keyed.lock();
+        let _turn = self.shared.turn()?;
         let upsert = Upsert::of(self, batch)?;
         let engine = &self.shared.engine;
         let mut appended = if upsert.gone.count == 0 {

@@ -1,13 +1,16 @@
 //! The tree of a table.
 
-use bedload_columns::ColumnRuns;
+use bedload_columns::{ColumnRuns, MAX_COLUMNS};
 use bedload_pages::{PageId, PageRead, PageStore};
 use bedload_trees::I64Order;
 use bedload_trees::be_tree::{BeTree, BeTreeOptions, PageVisitor};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rows::TableEntry;
 use crate::rows::{TableId, TableSchema};
+
+/// The most columns of a table: a leaf has one more, of sequence numbers.
+const COLUMNS_MAX: usize = MAX_COLUMNS - 1;
 
 /// The tree of a table on some pages.
 pub(super) type Body<S> = BeTree<I64Order, ColumnRuns, S>;
@@ -47,6 +50,17 @@ pub(super) fn options() -> BeTreeOptions {
 pub(super) fn open<S: PageRead>(pages: S, table: &TableEntry) -> Result<Body<S>> {
     let kind = kind_of(table.id, &table.schema);
     Ok(BeTree::open(pages, table.root, I64Order, kind, options())?)
+}
+
+/// Fails if a table of this schema cannot be created.
+pub(crate) fn check(schema: &TableSchema) -> Result<()> {
+    let columns = schema.arrow().fields().len();
+    if columns > COLUMNS_MAX {
+        return Err(Error::schema(format!(
+            "{columns} columns, and a table has at most {COLUMNS_MAX}"
+        )));
+    }
+    Ok(())
 }
 
 /// Creates the tree of a table that has no rows; returns the page that names it.

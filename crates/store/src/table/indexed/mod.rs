@@ -25,7 +25,7 @@ mod run_rows;
 mod scan;
 mod verify;
 
-pub(crate) use body::{create, pages_of, row_limit};
+pub(crate) use body::{check, create, pages_of, row_limit};
 pub(crate) use count::count;
 pub(crate) use flush::{FlushedRows, flush};
 pub(crate) use point::{FoundRow, find};

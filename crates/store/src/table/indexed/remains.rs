@@ -64,6 +64,8 @@ struct LeafPlace {
 /// A leaf whose rows are being copied.
 struct Open {
     columns: ColumnSet,
+    /// About how many bytes a row has.
+    row_bytes: usize,
     places: Places,
     rows: Range<usize>,
     place: LeafPlace,
@@ -191,7 +193,7 @@ impl LeafRemains {
             open[number].taken += 1;
             self.copied += 1;
             self.end_sequence = self.end_sequence.max(next.sequence + 1);
-            copied.push(&open[number].columns, row)?;
+            copied.push(&open[number], row)?;
         }
         Ok(())
     }
@@ -231,7 +233,9 @@ impl LeafRemains {
         {
             return Err(damaged("its sequence numbers go further than any store gets"));
         }
+        let bytes: usize = columns.iter().map(|column| column.get_buffer_memory_size()).sum();
         Ok(Open {
+            row_bytes: bytes.div_ceil(places.len().max(1)),
             columns: columns.into(),
             rows: 0..places.len(),
             places,
@@ -281,11 +285,16 @@ struct Copied<'w> {
     kind: ColumnRuns,
     writer: ColumnRunWriter<'w, WorkingPages>,
     rows: Stretches,
+    /// About how many bytes they have.
+    bytes: usize,
     runs: Vec<bedload_trees::run::Run>,
 }
 
 /// Rows that are gathered before they are copied.
 const GATHERED_ROWS: usize = 1 << 13;
+
+/// Bytes of them: the text of an array has 31 bits of room.
+const GATHERED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 
 impl<'w> Copied<'w> {
     fn new(working: &'w WorkingPages, kind: ColumnRuns) -> Result<Self> {
@@ -294,13 +303,15 @@ impl<'w> Copied<'w> {
             kind,
             writer: ColumnRunWriter::new(working, kind)?,
             rows: Stretches::new(),
+            bytes: 0,
             runs: Vec::new(),
         })
     }
 
-    fn push(&mut self, columns: &ColumnSet, row: usize) -> Result<()> {
-        self.rows.push(columns, row..row + 1);
-        if self.rows.rows() >= GATHERED_ROWS.min(LEAF_ENTRIES) {
+    fn push(&mut self, leaf: &Open, row: usize) -> Result<()> {
+        self.rows.push(&leaf.columns, row..row + 1);
+        self.bytes += leaf.row_bytes;
+        if self.rows.rows() >= GATHERED_ROWS.min(LEAF_ENTRIES) || self.bytes >= GATHERED_BYTES {
             self.write()?;
         }
         Ok(())
@@ -311,6 +322,7 @@ impl<'w> Copied<'w> {
             .rows
             .build()
             .map_err(|error| Error::schema(error.to_string()))?;
+        self.bytes = 0;
         self.writer.push(columns)?;
         if self.writer.rows() >= LEAF_ENTRIES as u64 {
             let next = ColumnRunWriter::new(self.working, self.kind)?;

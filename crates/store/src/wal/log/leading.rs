@@ -97,7 +97,7 @@ impl Log {
         MutexGuard::unlocked(state, || {
             if !is_alone {
                 let synced = segment.file.sync();
-                synced.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
+                synced.map_err(|source| Error::of_unknown(&segment.path, "write or sync", source))?;
             }
             pending.iter().try_for_each(|pending| pending.wait())
         })?;
@@ -124,7 +124,7 @@ impl Log {
             }
         });
         state.writing = false;
-        written.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
+        written.map_err(|source| Error::of_unknown(&segment.path, "write or sync", source))?;
         state.written = end;
         bytes.clear();
         state.idle = bytes;

@@ -1,7 +1,7 @@
 //! The log on a simulated disk.
 
 use super::*;
-use crate::disk::sim::{Access, SimDisk};
+use crate::disk::sim::{Access, Fault, FaultKind, SimDisk};
 use crate::rows::TableId;
 use crate::wal::Record;
 
@@ -249,4 +249,25 @@ fn each_record_that_is_not_whole_is_found_by_a_check() {
         disk.change(&path, at, 1);
     }
     assert_eq!(log.check(0).expect("it is whole"), 22);
+}
+
+#[test]
+fn a_write_that_finds_no_space_is_of_unknown_outcome() {
+    for (is_alone, call) in [(true, 1), (false, 1), (false, 2)] {
+        let disk = SimDisk::new(1);
+        let (log, _) = begin(&disk);
+        let mut end = log.append(&[3]).expect("a sound disk");
+        if !is_alone {
+            log.write_to(end).expect("a sound disk");
+            end = log.append(&[3]).expect("a sound disk");
+        }
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind: FaultKind::NoSpace,
+        }));
+        let synced = log.sync_to(end);
+        assert!(matches!(synced, Err(Error::Io { .. })), "call {call}: {synced:?}");
+        disk.set_fault(None);
+        assert!(log.append(&[3]).is_err(), "nothing can follow it");
+    }
 }
