@@ -30,7 +30,7 @@ use self::text::{RowsAhead, TextRows};
 use crate::exit::{Failure, Result};
 
 /// Columns that are read from a file, at most: rows of more fit in no page.
-const COLUMNS_MAX: usize = 4096;
+const COLUMNS_MAX: usize = 4095;
 
 /// The name that stands for standard input.
 pub(crate) const STDIN: &str = "-";

@@ -339,7 +339,7 @@ fn a_header_of_a_million_columns() {
     place.write("wide.csv", format!("{}\n2013-01-01{values}\n", names.join(",")));
     assert_eq!(
         place.run("ingest s t wide.csv --time c0").fails(1),
-        "wide.csv: 1000000 columns, and a table has at most 4096: choose some with --columns"
+        "wide.csv: 1000000 columns, and a table has at most 4095: choose some with --columns"
     );
     let message = place.run("ingest s t wide.csv --time t").fails(1);
     assert!(

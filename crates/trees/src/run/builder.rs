@@ -281,6 +281,13 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             else {
                 return Ok(());
             };
+            let (len_bytes, limit_bytes) = (plan.len, self.shape.payload_len);
+            if len_bytes > limit_bytes {
+                return Err(Error::EntryTooLarge {
+                    len_bytes,
+                    limit_bytes,
+                });
+            }
             let reserved = self.writer.reserve()?;
             let name = *self.name.get_or_insert(RunName {
                 first_page: reserved.id,
@@ -407,8 +414,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 }
 
 impl RunOptions {
-    /// How many of the entries go to the next page. None while all of them would fit and more may
-    /// come; then more are gathered first.
+    /// How many of the entries go to the next page, at least one, whether it fits or not. None while
+    /// all of them would fit and more may come; then more are gathered first.
     fn fit<L: RowLayout>(
         &self,
         shape: &Shape<L>,
@@ -428,7 +435,7 @@ impl RunOptions {
                 return None;
             }
         }
-        while plan.len > room {
+        while plan.len > room && count > 1 {
             count = (count * room / plan.len).clamp(1, count - 1);
             plan = Plan::new(shape, columns, count);
         }

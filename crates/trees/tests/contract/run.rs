@@ -469,6 +469,26 @@ fn what_does_not_ascend_or_fit_is_refused() {
 }
 
 #[test]
+fn a_row_that_fits_no_page_with_its_columns_is_refused() {
+    let pages = HeapPages::new(8168);
+    let layout = Columns::new(&[], 240);
+    let mut builder = RunBuilder::new(&pages, ByteOrder, layout, RunOptions::new()).expect("begun");
+    let text = "x".repeat(2000);
+    let mut strings = vec![b"".as_slice(); 240];
+    strings[0] = text.as_bytes();
+    let entry = Entry {
+        key: b"key",
+        tie: 0,
+        row: Row {
+            fixed: &[],
+            variable: &strings,
+        },
+    };
+    let pushed = builder.push(entry).and_then(|()| builder.finish());
+    assert!(matches!(pushed, Err(Error::EntryTooLarge { .. })), "{pushed:?}");
+}
+
+#[test]
 fn flipped_bits_do_no_more_than_harm() {
     for seed in 0..300 {
         let pages = FaultyPages::new(MimicPages::new(512, seed), []);
