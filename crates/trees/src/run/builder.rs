@@ -414,8 +414,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 }
 
 impl RunOptions {
-    /// How many of the entries go to the next page, at least one, whether it fits or not. None while
-    /// all of them would fit and more may come; then more are gathered first.
+    /// How many of the entries go to the next page, at least one, whether it fits or not. None
+    /// while all of them would fit and more may come; then more are gathered first.
     fn fit<L: RowLayout>(
         &self,
         shape: &Shape<L>,

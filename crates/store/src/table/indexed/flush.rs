@@ -49,8 +49,8 @@ impl AddAssign for FlushedRows {
 }
 
 /// Moves what a sealed head has into the tree of a table: deletions first, which are about what the
-/// tree has, then what they and the retention leave of the head's own rows; then does maintenance. The entry of the
-/// table is made what it is afterwards.
+/// tree has, then what they and the retention leave of the head's own rows; then does maintenance.
+/// The entry of the table is made what it is afterwards.
 pub(crate) fn flush(
     pages: &impl PageStore,
     table: &mut TableEntry,

@@ -139,8 +139,8 @@ impl Target<'_> {
         Ok((parts, rest))
     }
 
-    /// Whether a block has no row, and nobody has written one that waits to be flushed. A long batch
-    /// that is being written may have rows of any block, which nobody sees yet.
+    /// Whether a block has no row, and nobody has written one that waits to be flushed. A long
+    /// batch that is being written may have rows of any block, which nobody sees yet.
     fn is_empty(&self, latest: &Latest, block: i64) -> Result<bool> {
         if latest.is_behind {
             return Ok(false);
