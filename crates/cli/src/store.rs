@@ -126,10 +126,11 @@ fn last(table: &Table, nanos: i128, unit: TimeUnit) -> Result<TickRange> {
     let Some((_, newest)) = edges(table)? else {
         return Ok((Bound::Unbounded, Bound::Unbounded));
     };
-    let ticks = nanos / i128::from(nanos_per_tick(unit));
-    // A stretch shorter than a tick has the newest row in it, and one that is longer than all ticks
-    // has all rows.
-    let from = (i128::from(newest) + 1 - ticks.max(1)).max(i128::from(i64::MIN));
+    let per_tick = i128::from(nanos_per_tick(unit));
+    // A stretch that begins between two ticks has the later one in it, and so one shorter than a
+    // tick the newest row; one that is longer than all ticks has all rows.
+    let ticks = nanos / per_tick + i128::from(nanos % per_tick != 0);
+    let from = (i128::from(newest) + 1 - ticks).max(i128::from(i64::MIN));
     let from = i64::try_from(from).unwrap_or(i64::MIN);
     Ok((Bound::Included(from), Bound::Unbounded))
 }

@@ -223,6 +223,23 @@ fn the_last_stretch_ends_with_the_newest_row() {
 }
 
 #[test]
+fn the_last_stretch_may_begin_between_two_ticks() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n0,0\n1,1\n2,2\n3,3\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    for (last, expected) in [
+        ("2s", &[2, 3][..]),
+        ("2001ms", &[1, 2, 3]),
+        ("2500ms", &[1, 2, 3]),
+        ("1ns", &[3]),
+    ] {
+        assert_eq!(numbers(&place, &format!("--last {last}")), expected, "{last}");
+    }
+    let deleted = place.output("delete s t --last 1500ms");
+    assert_eq!(numbers(&place, ""), [0, 1], "{deleted}");
+}
+
+#[test]
 fn durations_are_counted_back_from_now() {
     let place = Place::new();
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
