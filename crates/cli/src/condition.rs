@@ -32,8 +32,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Reads `COLUMN OPERATOR VALUE`, `COLUMN in VALUE,VALUE`, `COLUMN is null` or
-    /// `COLUMN is not null`.
+    /// Reads `COLUMN OPERATOR VALUE`, `COLUMN in VALUE,VALUE`, `COLUMN in (VALUE,VALUE)`,
+    /// `COLUMN is null` or `COLUMN is not null`.
     pub(crate) fn read(table: &Table, text: &str) -> Result<Self> {
         let refused = |reason: String| Failure::input(format!("--where {text:?}: {reason}"));
         let schema = table.schema().arrow();
@@ -90,9 +90,8 @@ fn predicate(kind: &DataType, text: &str) -> Result<Predicate, String> {
         ["is", "not", "null"] => return Ok(Predicate::is_not_null()),
         _ => {}
     }
-    let made = if words.first() == Some(&"in") && words.len() > 1 {
-        let values: Vec<&str> = text.trim_start()[2..].split(',').map(unquoted).collect();
-        Predicate::is_in(&literals(kind, &values)?)
+    let made = if let Some(list) = list_of(text) {
+        Predicate::is_in(&literals(kind, &listed(list)?)?)
     } else {
         let known = OPERATORS
             .iter()
@@ -102,21 +101,93 @@ fn predicate(kind: &DataType, text: &str) -> Result<Predicate, String> {
                 "the column is followed by one of = != < <= > >=, in, is null, is not null".to_owned(),
             );
         };
-        Predicate::compare(operator, &literals(kind, &[unquoted(value)])?)
+        let (value, _) = value_before(value, &[])?;
+        Predicate::compare(operator, &literals(kind, &[value])?)
     };
     made.map_err(|error| error.to_string())
 }
 
-/// A value without the quotes that may stand around it.
-fn unquoted(value: &str) -> &str {
-    let value = value.trim();
-    let within = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    within('\'').or_else(|| within('"')).unwrap_or(value)
+/// The values of `in VALUE,VALUE` or `in (VALUE,VALUE)`.
+fn list_of(text: &str) -> Option<&str> {
+    let (word, list) = text.split_at_checked(2)?;
+    let is_list = list.starts_with(|c: char| c.is_whitespace() || c == '(');
+    (word.eq_ignore_ascii_case("in") && is_list).then_some(list)
+}
+
+/// Splits a list at the commas that are not within quotes.
+fn listed(list: &str) -> Result<Vec<String>, String> {
+    let list = list.trim();
+    let within = list.strip_prefix('(');
+    let ends: &[char] = if within.is_some() { &[',', ')'] } else { &[','] };
+    let mut values = Vec::new();
+    let mut rest = within.unwrap_or(list);
+    if rest.trim_start().trim_start_matches(')').is_empty() {
+        return Err("the list is empty".to_owned());
+    }
+    loop {
+        let (value, after) = value_before(rest, ends)?;
+        let mut after = after.chars();
+        let end = after.next();
+        rest = after.as_str();
+        values.push(value);
+        match (end, within) {
+            (Some(','), _) => {}
+            (Some(_), _) if rest.is_empty() => return Ok(values),
+            (Some(_), _) => {
+                return Err(format!(
+                    "`{rest}` follows the closing parenthesis: quote a value that has a parenthesis in it"
+                ));
+            }
+            (None, Some(_)) => return Err("the parenthesis is not closed".to_owned()),
+            (None, None) => return Ok(values),
+        }
+    }
+}
+
+/// Reads a value that one of `ends` or the end of the text follows, and returns what begins there.
+/// Within quotes `ends` are part of the value, and a doubled quote stands for one.
+fn value_before<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), String> {
+    let text = text.trim();
+    let Some(quote) = text.chars().next().filter(|first| "'\"".contains(*first)) else {
+        let (value, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
+        // `in Oslo,Rome (NY)` is a list; `in Oslo,Rome)` lacks a parenthesis.
+        if !ends.is_empty() && value.matches('(').count() != value.matches(')').count() {
+            return Err(format!(
+                "a parenthesis of `{value}` has no counterpart: quote the value"
+            ));
+        }
+        return Ok((value.trim_end().to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut rest = &text[1..];
+    loop {
+        let Some((part, after)) = rest.split_once(quote) else {
+            return Err(format!("the quote that opens {text} is not closed"));
+        };
+        value += part;
+        match after.strip_prefix(quote) {
+            Some(after) => {
+                value.push(quote);
+                rest = after;
+            }
+            None => {
+                rest = after.trim_start();
+                break;
+            }
+        }
+    }
+    if rest.is_empty() || rest.starts_with(ends) {
+        Ok((value, rest))
+    } else {
+        Err(format!(
+            "`{rest}` follows the closing quote of `{value}`: write a quote within quotes twice"
+        ))
+    }
 }
 
 /// Values of the type of a column. One that the column cannot hold as it is written is refused: a
 /// rounded one would meet other rows.
-fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
+fn literals(kind: &DataType, values: &[String]) -> Result<ArrayRef, String> {
     let texts = StringArray::from_iter_values(values);
     match kind {
         DataType::Utf8 => Ok(Arc::new(texts)),
@@ -127,7 +198,7 @@ fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
         _ => {
             let array = parse_values(&texts, kind);
             // The day of a time of day is no such value.
-            let is_date = |text: &&str| *kind != DataType::Date32 || !text.contains([' ', 'T', 't', ':']);
+            let is_date = |text: &String| *kind != DataType::Date32 || !text.contains([' ', 'T', 't', ':']);
             if array.null_count() == 0 && values.iter().all(is_date) {
                 return Ok(array);
             }
@@ -138,7 +209,7 @@ fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
 }
 
 /// Times as `--from` takes them, but for those between two ticks.
-fn times(values: &[&str], unit: TimeUnit, zone: Option<&str>, kind: &DataType) -> Result<ArrayRef, String> {
+fn times(values: &[String], unit: TimeUnit, zone: Option<&str>, kind: &DataType) -> Result<ArrayRef, String> {
     let clock = Clock::new(unit, zone).map_err(|error| error.to_string())?;
     let now = SystemTime::now();
     let ticks = values.iter().map(|text| clock.tick(text, now));

@@ -430,6 +430,69 @@ fn rows_that_meet_conditions() {
 }
 
 #[test]
+fn lists_of_values_as_sql_has_them() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,n,name\n1,1,\"Smith, John\"\n2,2,Doe\n3,3,O'Hara\n4,4,Rome (NY)\n5,5,\"Smith\"\n",
+    );
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let query = |condition: &str| {
+        let options = ["query", "s", "t", "--format", "csv", "--columns", "n"];
+        place.run_with(&[&options[..], &["--where", condition]].concat())
+    };
+    for (condition, expected) in [
+        ("name in 'Smith, John',Doe", &["1", "2"][..]),
+        ("name in \"Smith, John\" , 'Doe'", &["1", "2"]),
+        ("name in ('Smith, John', 'Doe')", &["1", "2"]),
+        ("name IN('Doe')", &["2"]),
+        ("name in (Doe,Smith )", &["2", "5"]),
+        ("name in O'Hara,Rome (NY)", &["3", "4"]),
+        ("name in ('O''Hara','Rome (NY)')", &["3", "4"]),
+        ("name = 'O''Hara'", &["3"]),
+        ("name = O'Hara", &["3"]),
+        ("name = Rome (NY)", &["4"]),
+        ("n in (1, 3,5)", &["1", "3", "5"]),
+        ("t in ('1970-01-01 00:00:02', @4)", &["2", "4"]),
+    ] {
+        let answer = query(condition).succeeds();
+        assert_eq!(
+            answer.lines().skip(1).collect::<Vec<_>>(),
+            expected,
+            "{condition}"
+        );
+    }
+    for (condition, reason) in [
+        (
+            "name in 'Smith, John,Doe",
+            "the quote that opens 'Smith, John,Doe is not closed",
+        ),
+        (
+            "name in ('Doe', \"Smith)",
+            "the quote that opens \"Smith) is not closed",
+        ),
+        ("name = 'Doe", "the quote that opens 'Doe is not closed"),
+        ("name = 'O'Hara'", "`Hara'` follows the closing quote of `O`"),
+        ("name in ('Doe','Smith'", "the parenthesis is not closed"),
+        (
+            "name in Doe,Smith)",
+            "a parenthesis of `Smith)` has no counterpart",
+        ),
+        ("name in (Doe),Smith", "`,Smith` follows the closing parenthesis"),
+        (
+            "name in (Rome (NY))",
+            "a parenthesis of `Rome (NY` has no counterpart",
+        ),
+        ("name in ()", "the list is empty"),
+        ("name in ", "the column is followed by one of"),
+        ("n in (1,)", "is not of type int64"),
+    ] {
+        let message = query(condition).fails(1);
+        assert!(message.contains(reason), "{condition}: {message}");
+    }
+}
+
+#[test]
 fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
     let place = Place::new();
     place.write(
