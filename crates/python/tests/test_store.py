@@ -471,6 +471,47 @@ def test_progress_and_parquet(tmp_path: Path, table: bedload.Table) -> None:
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet")["n"].to_pylist() == list(range(1000))
 
 
+def test_a_parquet_file_is_whole_or_as_it_was(
+    tmp_path: Path, table: bedload.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, link = tmp_path / "rows.parquet", tmp_path / "link.parquet"
+    assert table.range().to_parquet(path) == 4
+    link.symlink_to(path)
+    assert table.range(20).to_parquet(str(link)) == 3
+    assert link.is_symlink() and pyarrow.parquet.read_table(path).num_rows == 3
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
+    before = sorted(tmp_path.iterdir())
+
+    def failing(rows: bedload.Rows, requested_schema: Any = None) -> Any:
+        def batches() -> Any:
+            yield rows_of(list(range(1 << 18))).to_batches()[0]
+            raise OSError("cut off")
+
+        return pa.RecordBatchReader.from_batches(rows_of([]).schema, batches()).__arrow_c_stream__()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bedload.Rows, "__arrow_c_stream__", failing)
+        for to in [path, link, tmp_path / "new.parquet"]:
+            with pytest.raises(Exception, match="cut off"):
+                table.range().to_parquet(to)
+            assert pyarrow.parquet.read_table(path).num_rows == 3
+    with pytest.raises(pa.ArrowException, match="nonsense"):
+        table.range().to_parquet(path, compression="nonsense")
+    assert sorted(tmp_path.iterdir()) == before
+    assert pyarrow.parquet.read_table(path).num_rows == 3
+    with pytest.raises(FileNotFoundError, match="none"):
+        table.range().to_parquet(tmp_path / "none" / "rows.parquet")
+    sink = io.BytesIO()
+    assert table.range().to_parquet(sink) == 4  # type: ignore[arg-type]
+    assert pyarrow.parquet.read_table(io.BytesIO(sink.getvalue())).num_rows == 4
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def test_threads_read_while_others_write(db: bedload.Database) -> None:
     table = db.table("t", rows_of([]), create=True)
     failures: list[BaseException] = []

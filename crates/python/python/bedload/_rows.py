@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
+import secrets
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Union
 
 import numpy as np
 
@@ -71,13 +73,13 @@ class Rows:
 
     def to_parquet(self, path: "Union[str, os.PathLike[str]]", **options: Any) -> int:
         """Writes a Parquet file batch by batch and returns the number of rows; pyarrow's ``ParquetWriter`` takes the
-        options."""
+        options. The file appears under its name when it is whole, in place of one that was there."""
         import pyarrow
         from pyarrow import parquet
 
         rows = 0
         reader = pyarrow.RecordBatchReader.from_stream(self)
-        with parquet.ParquetWriter(path, reader.schema, **options) as writer:
+        with unfinished(path, options) as place, parquet.ParquetWriter(place, reader.schema, **options) as writer:
             pending: List[Any] = []
             waiting = 0
             for batch in reader:
@@ -116,6 +118,26 @@ class Rows:
         except Error as error:
             lines.append(f"  {error}")
         return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def unfinished(path: Any, options: Mapping[str, Any]) -> Iterator[Any]:
+    """Another name for a file beside ``path``, which takes its place unless there is an exception: pyarrow's writers
+    finish a file that lacks rows, too. Devices, addresses of other file systems and open files are written at once."""
+    local = isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path) and not options.get("filesystem")
+    if not local or (os.path.exists(path) and not os.path.isfile(path)):
+        yield path
+        return
+    # A link stays one, and the file to which it leads is replaced.
+    target = os.path.realpath(path)
+    part = f"{target}.unfinished-{secrets.token_hex(3)}"
+    try:
+        yield part
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(part)
+        raise
 
 
 def _row(batch: "_native.Batch", kinds: Dict[str, TimeType]) -> Dict[str, Any]:
