@@ -2,6 +2,7 @@
 //! without copying.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
@@ -19,8 +20,74 @@ const ARRAY: &CStr = c"arrow_array";
 pub(crate) type Reader = Box<dyn RecordBatchReader + Send>;
 
 /// A reader of a Python object that has `__arrow_c_stream__` or, if it is a single batch,
-/// `__arrow_c_array__`.
-pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
+/// `__arrow_c_array__`. Indexes of pandas without a name are left out unless `table` has them.
+pub(crate) fn reader_of(object: &Bound<'_, PyAny>, table: Option<&Schema>) -> PyResult<Reader> {
+    let reader = whole_reader_of(object)?;
+    let schema = reader.schema();
+    Ok(match named_columns(object.py(), &schema, table) {
+        None => reader,
+        Some(columns) => Box::new(Chosen {
+            schema: Arc::new(schema.project(&columns).map_err(refused)?),
+            columns,
+            reader,
+        }),
+    })
+}
+
+/// Some columns of the batches of a reader.
+struct Chosen {
+    reader: Reader,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl Iterator for Chosen {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.reader.next()?;
+        Some(batch.and_then(|batch| batch.project(&self.columns)))
+    }
+}
+
+impl RecordBatchReader for Chosen {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// All columns but indexes of pandas without a name, which pyarrow makes columns of and lists in
+/// the schema's metadata; nothing if there are none.
+fn named_columns(py: Python<'_>, schema: &Schema, table: Option<&Schema>) -> Option<Vec<usize>> {
+    let is_unnamed = |name: &str| {
+        let level = name
+            .strip_prefix("__index_level_")
+            .and_then(|rest| rest.strip_suffix("__"));
+        level.is_some_and(|level| level.parse::<usize>().is_ok())
+            && table.is_none_or(|table| table.index_of(name).is_err())
+    };
+    let fields = schema.fields();
+    let metadata = schema.metadata().get("pandas")?;
+    if !fields.iter().any(|field| is_unnamed(field.name())) {
+        return None;
+    }
+    let indexes = indexes_in(py, metadata).unwrap_or_default();
+    let columns = 0..fields.len();
+    let is_named = |&column: &usize| {
+        let name = fields[column].name();
+        !(is_unnamed(name) && indexes.contains(name))
+    };
+    Some(columns.filter(is_named).collect())
+}
+
+/// The columns that are indexes, by the metadata of pandas. An index that is no column is no text.
+fn indexes_in(py: Python<'_>, metadata: &str) -> PyResult<Vec<String>> {
+    let metadata = py.import("json")?.call_method1("loads", (metadata,))?;
+    let indexes = metadata.get_item("index_columns")?.try_iter()?;
+    Ok(indexes.filter_map(|index| index.ok()?.extract().ok()).collect())
+}
+
+fn whole_reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
     if object.hasattr("__arrow_c_stream__")? {
         let capsule = object.call_method0("__arrow_c_stream__")?;
         let stream = take_stream(capsule.cast::<PyCapsule>()?)?;
@@ -40,8 +107,9 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
     )))
 }
 
-/// The schema of a Python object that has `__arrow_c_schema__`, or of the batches it can give.
-pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+/// The schema of a Python object that has `__arrow_c_schema__`, or of the batches it can give,
+/// without the columns that [`reader_of`] leaves out.
+pub(crate) fn schema_of(object: &Bound<'_, PyAny>, table: Option<&Schema>) -> PyResult<SchemaRef> {
     if object.hasattr("__arrow_c_schema__")? {
         let capsule = object.call_method0("__arrow_c_schema__")?;
         let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
@@ -50,9 +118,12 @@ pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
         // only read.
         #[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
         let schema = unsafe { pointer.as_ref() };
-        return Ok(std::sync::Arc::new(Schema::try_from(schema).map_err(refused)?));
+        let schema = Schema::try_from(schema).map_err(refused)?;
+        let named = named_columns(object.py(), &schema, table);
+        let schema = named.map_or(Ok(schema.clone()), |columns| schema.project(&columns));
+        return Ok(Arc::new(schema.map_err(refused)?));
     }
-    Ok(reader_of(object)?.schema())
+    Ok(reader_of(object, table)?.schema())
 }
 
 #[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]

@@ -131,7 +131,7 @@ impl Store {
         key: Option<Vec<String>>,
     ) -> PyResult<Table> {
         let store = self.handle.store()?;
-        let mut schema = Table::schema_like(&schema_of(schema)?, time)?;
+        let mut schema = Table::schema_like(&schema_of(schema, None)?, time)?;
         if let Some(key) = key {
             schema = schema.with_key(&key).map_err(error::of_store)?;
         }
@@ -150,7 +150,8 @@ impl Store {
     /// ordered by `time`. Types are not compared: `append` converts where no value changes.
     fn check_table(&self, name: &str, schema: &Bound<'_, PyAny>, time: Option<&str>) -> PyResult<()> {
         let table = self.handle.store()?.table(name).map_err(error::of_store)?;
-        let (has, given) = (table.schema().arrow(), schema_of(schema)?);
+        let has = table.schema().arrow();
+        let given = schema_of(schema, Some(has))?;
         let lacks = |schema: &SchemaRef, field: &FieldRef| schema.field_with_name(field.name()).is_err();
         if let Some(field) = given.fields().iter().find(|field| lacks(has, field)) {
             return Err(error::schema(format!(
@@ -176,7 +177,7 @@ impl Store {
     /// The unit and the zone of the times that a table like this has.
     #[staticmethod]
     fn time_type(schema: &Bound<'_, PyAny>, time: Option<&str>) -> PyResult<(String, Option<String>)> {
-        let schema = Table::schema_like(&schema_of(schema)?, time)?;
+        let schema = Table::schema_like(&schema_of(schema, None)?, time)?;
         let (_, _, unit, zone, _) = describe(schema.arrow().field(schema.time_column()));
         Ok((unit.unwrap_or_default(), zone))
     }

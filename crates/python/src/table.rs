@@ -175,8 +175,8 @@ impl Table {
             }
         };
         let table = self.table()?.snapping(snap);
-        let mut reader = reader_of(rows)?;
         let schema = table.schema().arrow().clone();
+        let mut reader = reader_of(rows, Some(&schema))?;
         let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();

@@ -95,6 +95,38 @@ def test_pandas(db: bedload.Database) -> None:
     assert read["kind"].tolist() == ["v", "u"]
 
 
+def test_pandas_indexes_without_a_name_are_left_out(db: bedload.Database) -> None:
+    """A frame that was filtered or sorted has such an index, which pyarrow makes a column of."""
+    at = pd.to_datetime(["2020-01-03", "2020-01-01", "2020-01-02", "2020-01-04"]).astype("M8[ns]")
+    frame = pd.DataFrame({"at": at, "x": [1.0, np.nan, 3.0, 4.0]})
+    table = db.table("t", frame)
+    table.append(frame.dropna())
+    table.append(pa.Table.from_pandas(frame.iloc[[1]]))
+    assert table.range().to_pandas()["x"].tolist()[1:] == [3.0, 1.0, 4.0]
+    for name, like in [
+        ("sorted", frame.sort_values("at")),
+        ("table", pa.Table.from_pandas(frame.dropna())),
+        ("schema", pa.Schema.from_pandas(frame.dropna())),
+        ("batch", pa.RecordBatch.from_pandas(frame.dropna())),
+        ("levels", frame.set_index([[1, 2, 3, 4], [5, 6, 7, 8]])),
+    ]:
+        assert list(db.table(name, like).columns) == ["at", "x"], name
+        assert list(db.table(name, like).columns) == ["at", "x"], f"{name}, which exists"
+    named = frame.set_index("at")
+    assert list(db.table("named", named, time="at").columns) == ["x", "at"]
+    assert db.table("named").append(named)["rows"] == 4
+    mixed = frame.set_index([pd.Index([1, 2, 3, 4], name="id"), [5, 6, 7, 8]])
+    assert list(db.table("mixed", mixed).columns) == ["at", "x", "id"]
+    # A column that only has such a name stays one, and so does one of a table that has it.
+    odd = frame.rename(columns={"x": "__index_level_0__"})
+    assert list(db.table("odd", odd).columns) == ["at", "__index_level_0__"]
+    kept = db.table("odd")
+    kept.append(frame[["at"]].sort_values("at"))
+    assert kept.range().to_pandas()["__index_level_0__"].tolist() == [1, 2, 0, 3]
+    plain = pa.table({"at": at, "__index_level_0__": [1, 2, 3, 4]}).replace_schema_metadata({"pandas": "no JSON"})
+    assert list(db.table("plain", plain).columns) == ["at", "__index_level_0__"]
+
+
 def test_numpy(db: bedload.Database) -> None:
     columns = {
         "at": np.array(["2020-01-02", "2020-01-01"], "datetime64[ms]"),

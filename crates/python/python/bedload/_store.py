@@ -325,7 +325,7 @@ class Database:
         ``schema`` is an Arrow schema, or rows such as :meth:`Table.append` takes (none of which is appended). A new
         table has its columns and is ordered by the column ``time``, which may be left out if only one column has times.
         A table that exists must have columns of the same names, or it is a :class:`bedload.SchemaError`; their types
-        stay those of the table.
+        stay those of the table. An index of pandas is a column if it has a name.
 
         ``create=False`` never creates. ``create=True`` says what is meant: without a ``schema`` it is an error if there
         is no table.
