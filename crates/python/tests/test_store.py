@@ -256,6 +256,37 @@ def test_sparse(db: bedload.Database) -> None:
     assert db.info()["tables"][0]["layout"] == "sparse"
 
 
+def test_a_sparse_table_that_exists_has_its_grid(db: bedload.Database) -> None:
+    epoch = "1970-01-01T00:00:03"
+    db.table("s", rows_of([]), layout="sparse", interval="10s", epoch=epoch)
+    same: list[dict[str, Any]] = [
+        {},
+        {"layout": "sparse"},
+        {"interval": dt.timedelta(seconds=10)},
+        {"layout": "sparse", "interval": 10, "epoch": epoch},
+        {"epoch": 3},
+        {"interval": 10, "epoch": 13},
+        {"epoch": -7},
+    ]
+    for options in same:
+        assert db.table("s", rows_of([]), **options).interval == 10
+        assert db.table("s", **options).interval == 10
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"layout": "sparse", "interval": 5}, "'s' has a row every 10 s, not every 5"),
+        ({"interval": "20s"}, "every 10 s, not every 20"),
+        ({"layout": "sparse", "interval": 10, "epoch": 4}, "'s' has rows from 3 s on, every 10, and not one at 4"),
+        ({"epoch": "1970-01-01"}, "and not one at '1970-01-01'"),
+        ({"epoch": "1970-01-01T00:00:00.5"}, "between two ticks"),
+        ({"interval": "1ms"}, "not whole"),
+        ({"layout": "indexed", "interval": 10}, "has the layout 'sparse'"),
+    ]
+    for options, message in others:
+        with pytest.raises(bedload.SchemaError, match=message):
+            db.table("s", rows_of([]), **options)
+        with pytest.raises(bedload.SchemaError, match=message):
+            db.table("s", **options)
+
+
 def test_key(db: bedload.Database) -> None:
     def readings(times: list[int], sensors: list[int], values: list[float]) -> pa.Table:
         at = pa.array(times, pa.timestamp("s", "UTC"))
@@ -355,6 +386,8 @@ def test_tables(db: bedload.Database, table: bedload.Table) -> None:
         (rows_of([]).append_column("m", rows_of([])["n"]), {}, 'has no column "m"'),
         (rows_of([]), {"time": "n"}, 'is ordered by "at"'),
         (rows_of([]), {"layout": "sparse", "interval": 1}, "has the layout 'indexed'"),
+        (rows_of([]), {"interval": 1}, "'t' is indexed: it has neither an interval nor an epoch"),
+        (rows_of([]), {"layout": "indexed", "epoch": 0}, "neither an interval nor an epoch"),
     ]:
         with pytest.raises(bedload.SchemaError, match=message):
             db.table("t", wrong, **options)  # type: ignore[arg-type]

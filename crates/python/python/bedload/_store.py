@@ -331,7 +331,7 @@ class Database:
         is no table.
 
         ``layout="sparse"`` keeps one row at each time of a grid, ``interval`` apart, ``epoch`` among them; the default
-        is ``"indexed"``.
+        is ``"indexed"``. A table that exists must have the layout, interval and epoch that are given.
 
         ``key`` names columns which, with the time, are the key of a row: a row that is appended takes the place of the
         one that has its key, and of several in one batch the last counts. A table that exists must have the same key.
@@ -350,6 +350,7 @@ class Database:
                 self._native.check_table(name, like, time)
             if layout is not None and layout != table.layout:
                 raise SchemaError(f"table {name!r} has the layout {table.layout!r}, not {layout!r}")
+            _check_grid(table, interval, epoch)
             if columns is not None and {table.time, *columns} != set(table.key or ()):
                 raise SchemaError(f"table {name!r} has the key {table.key!r}, not {columns!r}")
             return table
@@ -360,10 +361,7 @@ class Database:
             if interval is None:
                 raise SchemaError("a sparse table needs the interval between its rows")
             unit, zone = _native.Store.time_type(like, time)
-            first = 0 if epoch is None else whole(epoch, TimeType(unit, zone))
-            if first is None:
-                raise SchemaError(f"the epoch {epoch!r} lies between two ticks of the table's unit, {unit}")
-            grid = (interval_ticks(interval, unit), first)
+            grid = (interval_ticks(interval, unit), 0 if epoch is None else _first(epoch, TimeType(unit, zone)))
         elif layout not in (None, "indexed"):
             raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
         elif interval is not None or epoch is not None:
@@ -450,6 +448,29 @@ class Database:
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.tables)} tables: {', '.join(self.tables)}"
         return f"<bedload.Database {self.path!r}, {state}>"
+
+
+def _first(epoch: Time, kind: TimeType) -> int:
+    first = whole(epoch, kind)
+    if first is None:
+        raise SchemaError(f"the epoch {epoch!r} lies between two ticks of the table's unit, {kind.unit}")
+    return first
+
+
+def _check_grid(table: Table, interval: Optional[Interval], epoch: Optional[Time]) -> None:
+    """Refuses a table that exists and has another grid than the one that is asked for."""
+    if interval is None and epoch is None:
+        return
+    grid = table._native.grid()
+    if grid is None:
+        raise SchemaError(f"table {table.name!r} is indexed: it has neither an interval nor an epoch")
+    every, offset = grid
+    if interval is not None and (asked := interval_ticks(interval, table.unit)) != every:
+        raise SchemaError(f"table {table.name!r} has a row every {every} {table.unit}, not every {asked}")
+    if epoch is not None and (_first(epoch, table._schema.kinds[table.time]) - offset) % every:
+        raise SchemaError(
+            f"table {table.name!r} has rows from {offset} {table.unit} on, every {every}, and not one at {epoch!r}"
+        )
 
 
 def open(
