@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use arrow_schema::TimeUnit;
-use bedload_times::{Clock, Error, Zone, nanos_per_tick, parse_unit};
+use bedload_times::{Clock, Error, Point, Zone, nanos_per_tick, parse_unit};
 use pyo3::prelude::*;
 
 use crate::error::schema as refuse;
@@ -20,17 +20,36 @@ fn unit_of(unit: &str) -> PyResult<TimeUnit> {
     })
 }
 
-/// Nanoseconds since 1970 of the time that a text names for a column of this unit and zone.
-#[pyfunction]
-pub(crate) fn time_nanos(text: &str, unit: &str, zone: Option<&str>) -> PyResult<i128> {
+/// The clock of a column, which refuses a text with a zone if the column has none.
+fn clock_for(text: &str, unit: &str, zone: Option<&str>, now: SystemTime) -> PyResult<(Clock, Point)> {
     let clock = Clock::new(unit_of(unit)?, zone).map_err(refused)?;
-    let point = clock.point(text, SystemTime::now()).map_err(refused)?;
+    let point = clock.point(text, now).map_err(refused)?;
     if point.has_offset && zone.is_none() {
         return Err(refuse(format!(
             "{text:?} has a time zone and the table's times have none: remove it, or convert it"
         )));
     }
+    Ok((clock, point))
+}
+
+/// Nanoseconds since 1970 of the time that a text names for a column of this unit and zone.
+#[pyfunction]
+pub(crate) fn time_nanos(text: &str, unit: &str, zone: Option<&str>) -> PyResult<i128> {
+    let (_, point) = clock_for(text, unit, zone, SystemTime::now())?;
     Ok(point.nanos)
+}
+
+/// The tick at the time that a text names, if there is one. Durations are subtracted from the last
+/// tick before now.
+#[pyfunction]
+pub(crate) fn time_tick(text: &str, unit: &str, zone: Option<&str>) -> PyResult<Option<i64>> {
+    let now = SystemTime::now();
+    let (clock, _) = clock_for(text, unit, zone, now)?;
+    match clock.tick(text, now) {
+        Ok(tick) => Ok(Some(tick)),
+        Err(Error::BetweenTicks { .. } | Error::OutOfRange { .. }) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
 }
 
 /// Nanoseconds of a duration such as `10s`.

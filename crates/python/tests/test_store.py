@@ -59,6 +59,24 @@ def test_range(table: bedload.Table) -> None:
         table.range(columns=["m"])
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_before_the_last_tick(db: bedload.Database, unit: str) -> None:
+    """As of ``--where 'at > -1h'``: now has nanoseconds, which no tick of another unit has."""
+    second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    now = second * int(time.time())
+    rows = rows_of([now - 7200 * second, now], unit, None)
+    table = db.table("t", rows)
+    table.append(rows)
+    assert numbers(table.range(where=[("at", ">", "-1h")])) == [1]
+    assert numbers(table.range(where=[("at", "<=", "-1h")])) == [0]
+    assert table.get("-1h") is None
+    if unit != "ns":
+        with pytest.raises(bedload.SchemaError, match="between two ticks"):
+            table.range(where=[("at", ">", "-1ns")])
+    with pytest.raises(bedload.SchemaError, match="has a time zone"):
+        table.range(where=[("at", ">", "2020-01-01T00:00Z")])
+
+
 @pytest.mark.parametrize(
     ("sign", "expected"),
     [("=", [2]), ("==", [2]), ("!=", [0, 3, 1]), ("<", [0, 1]), ("<=", [0, 2, 1]), (">", [3]), (">=", [2, 3])],

@@ -109,7 +109,9 @@ def bound(value: Optional[Time], kind: TimeType) -> Optional[int]:
 
 
 def whole(value: Time, kind: TimeType) -> Optional[int]:
-    """The tick of a time; nothing if it lies between two."""
+    """The tick of a time; nothing if it lies between two. Text such as ``-1h`` is so long before the last tick."""
+    if isinstance(value, str):
+        return _native.time_tick(value, kind.unit, kind.zone)
     ticks, rest = divmod(nanos_of(value, kind), NANOS[kind.unit])
     return ticks if rest == 0 and I64_MIN <= ticks <= I64_MAX else None
 
