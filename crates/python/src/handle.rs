@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use pyo3::prelude::*;
 
 use crate::error;
-use crate::rows::Slot;
+use crate::moment::{Moment, forget_dropped};
 
 /// A store until it is closed, and the snapshots of it that are held.
 #[derive(Debug)]
 pub(crate) struct Handle {
     path: PathBuf,
     store: RwLock<Option<bedload::Store>>,
-    slots: Mutex<Vec<Weak<Mutex<Option<bedload::Snapshot>>>>>,
+    moments: Mutex<Vec<Weak<Moment>>>,
 }
 
 impl Handle {
@@ -21,7 +21,7 @@ impl Handle {
         Self {
             path,
             store: RwLock::new(Some(store)),
-            slots: Mutex::default(),
+            moments: Mutex::default(),
         }
     }
 
@@ -40,29 +40,23 @@ impl Handle {
     }
 
     /// The present state, until this store is closed.
-    pub(crate) fn slot(&self) -> PyResult<Slot> {
-        let slot = Arc::new(Mutex::new(Some(self.store()?.snapshot())));
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each search halves the list or doubles the time to the next one.
-        if slots.len() == slots.capacity() {
-            slots.retain(|slot| slot.strong_count() > 0);
-        }
-        slots.push(Arc::downgrade(&slot));
-        Ok(slot)
+    pub(crate) fn moment(&self) -> PyResult<Arc<Moment>> {
+        // Locked first, so that no moment of an open store escapes `take`.
+        let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
+        let moment = Arc::new(Moment::new(self.store()?.snapshot()));
+        forget_dropped(&mut moments);
+        moments.push(Arc::downgrade(&moment));
+        Ok(moment)
     }
 
-    /// Closes the store and the snapshots of it; `None` if it is closed already.
+    /// Closes the store and the moments of it; `None` if it is closed already. The caller must be
+    /// detached from the interpreter.
     pub(crate) fn take(&self) -> Option<bedload::Store> {
-        for slot in self
-            .slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-        {
-            if let Some(slot) = slot.upgrade() {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            }
+        let store = self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+        let moments = std::mem::take(&mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner));
+        for moment in moments.iter().filter_map(Weak::upgrade) {
+            moment.close();
         }
-        self.store.write().unwrap_or_else(PoisonError::into_inner).take()
+        store
     }
 }

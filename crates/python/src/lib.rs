@@ -11,6 +11,7 @@ mod error;
 mod handle;
 mod index;
 mod interrupt;
+mod moment;
 mod numpy_columns;
 mod order;
 mod rows;

@@ -7,7 +7,7 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use bedload::{Operator, Predicate, Scan, ScanReader};
+use bedload::{Operator, Predicate, Scan};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -15,23 +15,15 @@ use crate::arrow_stream::capsule_of;
 use crate::batch::Batch;
 use crate::error;
 use crate::interrupt;
-
-/// A snapshot that its store can take back when it is closed.
-pub(crate) type Slot = Arc<Mutex<Option<bedload::Snapshot>>>;
+use crate::moment::{Closed, Moment, MomentReader};
 
 /// Batches between two looks for Ctrl-C.
 const BATCHES_AT_ONCE: usize = 32;
 
-/// The snapshot of a slot, if its store is open.
-pub(crate) fn held(slot: &Slot) -> PyResult<bedload::Snapshot> {
-    let snapshot = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    snapshot.ok_or_else(|| error::raise("ClosedError", "the store or the snapshot is closed".into()))
-}
-
 /// Which rows are wanted.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Rows {
-    snapshot: Slot,
+    moment: Arc<Moment>,
     table: String,
     start: Option<i64>,
     stop: Option<i64>,
@@ -51,7 +43,7 @@ impl Rows {
         reason = "the options of a range, each by itself in Python"
     )]
     pub(crate) fn new(
-        snapshot: Slot,
+        moment: Arc<Moment>,
         table: String,
         start: Option<i64>,
         stop: Option<i64>,
@@ -60,7 +52,7 @@ impl Rows {
         reverse: bool,
         limit: Option<u64>,
     ) -> PyResult<Self> {
-        let mut scan = scan_of(&held(&snapshot)?, &table, start, stop, None)?;
+        let mut scan = scan_of(&moment.snapshot()?, &table, start, stop, None)?;
         let all = scan.schema().clone();
         let mut predicates = Vec::new();
         for (name, sign, constant) in conditions {
@@ -86,7 +78,7 @@ impl Rows {
         }
         let schema = scan.schema().clone();
         Ok(Self {
-            snapshot,
+            moment,
             table,
             start,
             stop,
@@ -99,7 +91,7 @@ impl Rows {
     }
 
     fn scan(&self) -> PyResult<Scan> {
-        let snapshot = held(&self.snapshot)?;
+        let snapshot = self.moment.snapshot()?;
         let columns = self.columns.as_deref();
         let mut scan = scan_of(&snapshot, &self.table, self.start, self.stop, columns)?;
         for (column, predicate) in &self.conditions {
@@ -114,8 +106,8 @@ impl Rows {
         Ok(scan)
     }
 
-    pub(crate) fn reader(&self) -> PyResult<ScanReader> {
-        self.scan().map(Scan::into_reader)
+    fn reader(&self) -> PyResult<MomentReader> {
+        self.moment.reader(self.scan()?)
     }
 }
 
@@ -189,6 +181,7 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
 /// The exception of an error that came through a stream.
 pub(crate) fn of_stream(error: ArrowError) -> PyErr {
     match error {
+        ArrowError::ExternalError(source) if source.is::<Closed>() => Closed.into(),
         ArrowError::ExternalError(source) => match source.downcast::<bedload::Error>() {
             Ok(own) => error::of_store(*own),
             Err(other) => error::raise("Error", other.to_string()),
@@ -225,11 +218,11 @@ impl Rows {
     }
 
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
-        let scan = self.scan()?;
         if self.conditions.is_empty() {
+            let scan = self.scan()?;
             return interrupt::wait(py, move || scan.count());
         }
-        let mut reader = scan.into_reader();
+        let mut reader = self.reader()?;
         let mut rows = 0;
         while let Some(batch) = py.detach(|| reader.next()) {
             rows += batch.map_err(of_stream)?.num_rows() as u64;
@@ -265,7 +258,7 @@ impl Rows {
 /// Batches one after the other.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct BatchIterator {
-    reader: Mutex<ScanReader>,
+    reader: Mutex<MomentReader>,
 }
 
 #[pymethods]

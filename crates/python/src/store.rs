@@ -1,7 +1,7 @@
 //! An open store.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{FieldRef, SchemaRef};
@@ -13,7 +13,8 @@ use crate::arrow_stream::schema_of;
 use crate::error;
 use crate::handle::Handle;
 use crate::interrupt;
-use crate::rows::{Rows, Slot, Where};
+use crate::moment::Moment;
+use crate::rows::{Rows, Where};
 use crate::table::{Described, Table, describe};
 
 /// An open store.
@@ -194,16 +195,16 @@ impl Store {
     }
 
     fn snapshot(&self) -> PyResult<Snapshot> {
-        let slot = self.handle.slot()?;
+        let moment = self.handle.moment()?;
         let store = self.handle.store()?;
         // A table that is dropped meanwhile is left out: only its handle says which column is its
         // time.
-        let times = crate::rows::held(&slot)?.tables().into_iter().filter_map(|name| {
+        let times = moment.snapshot()?.tables().into_iter().filter_map(|name| {
             let time = store.table(&name).ok()?.schema().time_column();
             Some((name, time))
         });
         Ok(Snapshot {
-            slot,
+            moment,
             times: times.collect(),
         })
     }
@@ -307,17 +308,15 @@ impl Store {
 
     /// Flushes and closes; snapshots and rows of the store end with it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        match self.handle.take() {
-            None => Ok(()),
-            Some(store) => py.detach(|| store.close()).map_err(error::of_store),
-        }
+        let closed = py.detach(|| self.handle.take().map_or(Ok(()), |store| store.close()));
+        closed.map_err(error::of_store)
     }
 }
 
 /// All tables at one moment.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Snapshot {
-    slot: Slot,
+    moment: Arc<Moment>,
     /// Names of the tables, and where the time stands among the columns of each.
     times: Vec<(String, usize)>,
 }
@@ -343,7 +342,7 @@ impl Snapshot {
         limit: Option<u64>,
     ) -> PyResult<Rows> {
         Rows::new(
-            self.slot.clone(),
+            self.moment.clone(),
             table,
             start,
             stop,
@@ -355,7 +354,9 @@ impl Snapshot {
     }
 
     fn describe(&self, table: &str) -> PyResult<(Vec<Described>, usize)> {
-        let scan = crate::rows::held(&self.slot)?
+        let scan = self
+            .moment
+            .snapshot()?
             .range(table, ..)
             .map_err(error::of_store)?;
         let Some((_, time)) = self.times.iter().find(|(name, _)| name == table) else {
@@ -373,7 +374,7 @@ impl Snapshot {
         ))
     }
 
-    fn close(&self) {
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.moment.close());
     }
 }

@@ -240,9 +240,9 @@ impl Table {
         reverse: bool,
         limit: Option<u64>,
     ) -> PyResult<Rows> {
-        let slot = self.handle.slot()?;
+        let moment = self.handle.moment()?;
         Rows::new(
-            slot,
+            moment,
             self.name.clone(),
             start,
             stop,

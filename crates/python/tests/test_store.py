@@ -503,6 +503,35 @@ def test_closed(tmp_path: Path) -> None:
     bedload.open(tmp_path / "s").close()
 
 
+def test_closing_ends_what_is_being_read(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    for ends_with_snapshot in [False, True]:
+        db = bedload.open(path, create=True)
+        table = db.table("t", rows_of([]))
+        table.append(rows_of(list(range(100_000))))
+        snapshot = db.snapshot()
+        rows = snapshot.range("t") if ends_with_snapshot else table.range()
+        iterator, exhausted = iter(rows), iter(rows)
+        stream = pa.RecordBatchReader.from_stream(rows)
+        in_memory = rows.to_pyarrow()
+        assert len(next(iterator)) == 8192 and stream.read_next_batch().num_rows == 8192
+        assert sum(len(batch) for batch in exhausted) == 100_000
+        if ends_with_snapshot:
+            snapshot.close()
+        else:
+            db.close()
+        for _ in range(2):
+            with pytest.raises(bedload.ClosedError, match="is closed"):
+                next(iterator)
+            with pytest.raises((pa.ArrowException, OSError), match="is closed"):
+                stream.read_next_batch()
+        assert next(exhausted, None) is None
+        assert in_memory.num_rows == 100_000
+        db.close()
+        bedload.open(path).close()
+        shutil.rmtree(path)
+
+
 def test_reprs(db: bedload.Database, table: bedload.Table) -> None:
     assert repr(table) == "<bedload.Table 't' (at: Timestamp(s, \"UTC\"), n: Int64), ordered by 'at'>"
     assert "1 tables: t" in repr(db)

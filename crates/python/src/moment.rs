@@ -1,0 +1,134 @@
+//! A moment of a store: its snapshot and what is being read from it, until either is closed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use bedload::{Scan, ScanReader, Snapshot};
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// A reader while it has rows and its moment is open.
+type Held = Mutex<Option<ScanReader>>;
+
+/// A snapshot that its store can take back when it is closed, with the readers of it, which hold
+/// the store open just as well.
+pub(crate) struct Moment {
+    state: Mutex<State>,
+}
+
+struct State {
+    snapshot: Option<Snapshot>,
+    readers: Vec<Weak<Held>>,
+}
+
+/// The moment was closed before its reader came to the end.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store or the snapshot is closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+impl From<Closed> for PyErr {
+    fn from(closed: Closed) -> Self {
+        error::raise("ClosedError", closed.to_string())
+    }
+}
+
+impl Moment {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self {
+            state: Mutex::new(State {
+                snapshot: Some(snapshot),
+                readers: Vec::new(),
+            }),
+        }
+    }
+
+    /// The snapshot, if it is open.
+    pub(crate) fn snapshot(&self) -> PyResult<Snapshot> {
+        Ok(locked(&self.state).snapshot.clone().ok_or(Closed)?)
+    }
+
+    /// Reads a scan until the moment is closed.
+    pub(crate) fn reader(&self, scan: Scan) -> PyResult<MomentReader> {
+        let schema = scan.schema().clone();
+        let mut state = locked(&self.state);
+        if state.snapshot.is_none() {
+            return Err(Closed.into());
+        }
+        let held = Arc::new(Mutex::new(Some(scan.into_reader())));
+        forget_dropped(&mut state.readers);
+        state.readers.push(Arc::downgrade(&held));
+        Ok(MomentReader {
+            held,
+            schema,
+            has_ended: false,
+        })
+    }
+
+    /// Drops the snapshot and its readers. Waits for those that are reading a batch, so the caller
+    /// must be detached from the interpreter.
+    pub(crate) fn close(&self) {
+        let (snapshot, readers) = {
+            let mut state = locked(&self.state);
+            (state.snapshot.take(), std::mem::take(&mut state.readers))
+        };
+        drop(snapshot);
+        for held in readers.iter().filter_map(Weak::upgrade) {
+            *locked(&held) = None;
+        }
+    }
+}
+
+/// Makes room in a list without its growing for ever: each search halves the list or doubles the
+/// time to the next one.
+pub(crate) fn forget_dropped<T>(list: &mut Vec<Weak<T>>) {
+    if list.len() == list.capacity() {
+        list.retain(|item| item.strong_count() > 0);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The batches of a scan. Closing its moment makes the next one an error.
+pub(crate) struct MomentReader {
+    held: Arc<Held>,
+    schema: SchemaRef,
+    has_ended: bool,
+}
+
+impl Iterator for MomentReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let mut held = locked(&self.held);
+        let Some(reader) = held.as_mut() else {
+            return Some(Err(ArrowError::ExternalError(Box::new(Closed))));
+        };
+        let next = reader.next();
+        if next.is_none() {
+            self.has_ended = true;
+            *held = None;
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for MomentReader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
