@@ -3,7 +3,7 @@
 #[cfg(feature = "formats")]
 use std::fs::File;
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 #[cfg(feature = "formats")]
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -27,6 +27,7 @@ const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 const ARROW_MAGIC: [u8; 6] = *b"ARROW1";
 /// A stream begins with a message, and each message since version 0.15 of Arrow with this.
 const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
+const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a file, by format.
 pub(super) enum Content {
@@ -68,13 +69,13 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     let progress = Progress::of_bytes(metadata.len());
     #[cfg(feature = "formats")]
     let whole = file.try_clone().map_err(|error| Failure::io(path, &error))?;
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(file));
-    let content = match leading(&name, &mut reader)? {
+    let reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(file));
+    let content = match leading(&name, reader)? {
         #[cfg(feature = "formats")]
-        Leading::Parquet => Content::Parquet(whole),
+        (Leading::Parquet, _) => Content::Parquet(whole),
         #[cfg(feature = "formats")]
-        Leading::Arrow => Content::Arrow(progress.counting(whole)),
-        leading => sequential(&name, reader, &leading)?,
+        (Leading::Arrow, _) => Content::Arrow(progress.counting(whole)),
+        (leading, reader) => sequential(&name, reader, &leading)?,
     };
     Ok((content, progress))
 }
@@ -82,8 +83,8 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
 /// Input from a pipe, a terminal or a device.
 fn piped(name: &str, source: impl AsFd + Send + 'static) -> Result<(Content, Progress)> {
     let progress = Progress::of_unknown();
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));
-    let leading = leading(name, &mut reader)?;
+    let reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));
+    let (leading, reader) = leading(name, reader)?;
     let content = match leading {
         #[cfg(feature = "formats")]
         Leading::Parquet => Err(Failure::input(format!(
@@ -107,8 +108,38 @@ fn sequential(name: &str, reader: impl BufRead + Send + 'static, leading: &Leadi
         ))),
         #[cfg(feature = "formats")]
         Leading::ArrowStream => Ok(Content::ArrowStream(Box::new(reader))),
+        Leading::Gzip => text(name, BufReader::with_capacity(BUFFER_BYTES, Members::new(reader))),
         _ => text(name, reader),
     }
+}
+
+/// A reader whose first bytes were looked at.
+type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// Reads until there is enough of the beginning, for a pipe gives as little at once as its writer
+/// wrote. A beginning of [`BUFFER_BYTES`] is always enough.
+fn begin<R: BufRead>(
+    name: &str,
+    mut reader: R,
+    is_enough: impl Fn(&[u8]) -> bool,
+) -> Result<(Vec<u8>, Begun<R>)> {
+    let mut head = Vec::new();
+    while !is_enough(&head) && head.len() < BUFFER_BYTES {
+        let part = reader.fill_buf().map_err(|error| text_failure(name, &error))?;
+        let len = part.len();
+        if len == 0 {
+            break;
+        }
+        head.extend_from_slice(part);
+        reader.consume(len);
+    }
+    let begun = Cursor::new(head.clone()).chain(reader);
+    Ok((head, begun))
+}
+
+/// Whether a text may turn out to begin with `magic` when more of it is there.
+fn may_become(head: &[u8], magic: &[u8]) -> bool {
+    head.len() < magic.len() && magic.starts_with(head)
 }
 
 /// Reads what may keep its reader waiting, until a signal asks for the end.
@@ -135,9 +166,11 @@ enum Leading {
     Other,
 }
 
-fn leading(name: &str, reader: &mut impl BufRead) -> Result<Leading> {
-    let head = reader.fill_buf().map_err(|error| text_failure(name, &error))?;
-    Ok(if head.starts_with(&GZIP_MAGIC) {
+fn leading<R: BufRead>(name: &str, reader: R) -> Result<(Leading, Begun<R>)> {
+    let magics: [&[u8]; 4] = [&GZIP_MAGIC, &PARQUET_MAGIC, &ARROW_MAGIC, &ARROW_CONTINUATION];
+    let is_enough = |head: &[u8]| !magics.iter().any(|magic| may_become(head, magic));
+    let (head, reader) = begin(name, reader, is_enough)?;
+    let leading = if head.starts_with(&GZIP_MAGIC) {
         Leading::Gzip
     } else if head.starts_with(&PARQUET_MAGIC) {
         Leading::Parquet
@@ -147,30 +180,30 @@ fn leading(name: &str, reader: &mut impl BufRead) -> Result<Leading> {
         Leading::ArrowStream
     } else {
         Leading::Other
-    })
+    };
+    Ok((leading, reader))
 }
 
-/// The text, decompressed if need be.
-fn text(name: &str, mut reader: impl BufRead + Send + 'static) -> Result<Content> {
-    let mut text: Box<dyn BufRead + Send> = if leading(name, &mut reader)? == Leading::Gzip {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(reader)))
-    } else {
-        Box::new(reader)
+/// Tells CSV and JSON apart.
+fn text(name: &str, text: impl BufRead + Send + 'static) -> Result<Content> {
+    let is_enough = |head: &[u8]| match first_tokens(head) {
+        (Some(b'{' | b'['), second) => second.is_some(),
+        (first, _) => first.is_some() && !may_become(head, UTF8_BOM),
     };
-    let head = text.fill_buf().map_err(|error| text_failure(name, &error))?;
-    match first_tokens(head) {
-        (Some(b'{'), Some(b'"' | b'}')) => Ok(Content::Json(text)),
+    let (head, text) = begin(name, text, is_enough)?;
+    match first_tokens(&head) {
+        (Some(b'{'), Some(b'"' | b'}')) => Ok(Content::Json(Box::new(text))),
         (Some(b'['), Some(b'{')) => Err(Failure::input(format!(
             "{name}: holds a JSON array; write one object a line, as `jq -c '.[]'` does"
         ))),
-        _ => Ok(Content::Csv(text)),
+        _ => Ok(Content::Csv(Box::new(text))),
     }
 }
 
 /// The first two bytes of a text that are not blank, by which JSON objects and arrays are told from
 /// a header of CSV.
 fn first_tokens(head: &[u8]) -> (Option<u8>, Option<u8>) {
-    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let head = head.strip_prefix(UTF8_BOM).unwrap_or(head);
     let mut tokens = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     (tokens.next(), tokens.next())
 }
@@ -257,5 +290,76 @@ impl<R: Read> Read for Counting<R> {
 impl<R: Seek> Seek for Counting<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a byte at a time, as a pipe does whose writer writes so.
+    struct ByteByByte(Cursor<Vec<u8>>);
+
+    impl Read for ByteByByte {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = buffer.len().min(1);
+            self.0.read(&mut buffer[..len])
+        }
+    }
+
+    fn leading_of(input: &[u8]) -> (Leading, impl BufRead + use<>) {
+        let reader = BufReader::new(ByteByByte(Cursor::new(input.to_vec())));
+        leading("pipe", reader).unwrap()
+    }
+
+    /// What a text is told to be, and its bytes.
+    fn told(input: &[u8]) -> (&'static str, Vec<u8>) {
+        let (leading, reader) = leading_of(input);
+        let (kind, mut text): (_, Box<dyn BufRead>) = match sequential("pipe", reader, &leading) {
+            Ok(Content::Csv(text)) => ("csv", text),
+            Ok(Content::Json(text)) => ("json", text),
+            #[cfg(feature = "formats")]
+            Ok(Content::ArrowStream(stream)) => ("arrow", stream),
+            #[cfg(feature = "formats")]
+            Ok(_) => unreachable!("files are not sequential"),
+            Err(failure) => return ("error", failure.to_string().into_bytes()),
+        };
+        let mut bytes = Vec::new();
+        text.read_to_end(&mut bytes).unwrap();
+        (kind, bytes)
+    }
+
+    #[test]
+    fn a_pipe_that_gives_a_byte_at_a_time_is_typed_by_as_many_as_it_takes() {
+        for (input, kind) in [
+            (&b"{\"t\":1}\n"[..], "json"),
+            (b"\xef\xbb\xbf \n{ }\n", "json"),
+            (b"{", "csv"),
+            (b"", "csv"),
+            (b"t,n\n1,2\n", "csv"),
+            (b"\xef\xbb\xbft\n1\n", "csv"),
+            (b"PARIS\n1\n", "csv"),
+            (b"\x1f", "csv"),
+            #[cfg(feature = "formats")]
+            (b"\xff\xff\xff\xff rest", "arrow"),
+        ] {
+            assert_eq!(told(input), (kind, input.to_vec()), "{}", input.escape_ascii());
+        }
+        let json = b"{\"t\":1}\n{\"t\":2}\n".to_vec();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut gzip, &json).unwrap();
+        assert_eq!(told(&gzip.finish().unwrap()), ("json", json));
+        let (kind, message) = told(b"[\n {\"t\":1}]");
+        assert_eq!(kind, "error");
+        assert!(String::from_utf8(message).unwrap().contains("holds a JSON array"));
+        assert!(leading_of(b"PAR1rest").0 == Leading::Parquet);
+        assert!(leading_of(b"ARROW1rest").0 == Leading::Arrow);
+    }
+
+    /// Both kinds of text are told by their first line, which a person may be typing.
+    #[test]
+    fn no_more_is_read_than_is_needed() {
+        let (_, mut rest) = leading_of(b"t,n\n");
+        assert_eq!(rest.fill_buf().unwrap(), b"t");
     }
 }
