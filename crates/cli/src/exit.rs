@@ -214,7 +214,7 @@ impl From<Status> for ExitCode {
 }
 
 /// The signal that an error of the system stands for.
-fn interruption(error: &io::Error) -> Option<Interruption> {
+pub(crate) fn interruption(error: &io::Error) -> Option<Interruption> {
     error.get_ref()?.downcast_ref().copied()
 }
 

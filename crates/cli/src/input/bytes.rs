@@ -278,6 +278,13 @@ pub(super) struct Counting<R> {
     read: Arc<AtomicU64>,
 }
 
+#[cfg(feature = "formats")]
+impl<R> Counting<R> {
+    pub(super) fn get_ref(&self) -> &R {
+        &self.inner
+    }
+}
+
 impl<R: Read> Read for Counting<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;

@@ -15,10 +15,11 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::bytes::Counting;
+use super::compressed::{Checked, check_file};
 use super::guard::guarded;
 use super::int96::{Unreachable, first_unreachable};
 use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
-use crate::exit::{Failure, Result};
+use crate::exit::{Failure, Result, interruption};
 use crate::interrupt;
 use crate::schema::{same_type, type_name};
 use crate::seconds;
@@ -98,6 +99,7 @@ impl ColumnarRows {
         wanted: &Wanted,
         progress: &Progress,
     ) -> Result<Self> {
+        check_file(file.get_ref()).map_err(|error| unreadable(&name, "Arrow file", &error))?;
         let opened = guarded(|| FileReader::try_new(BufReader::new(file), None));
         let reader = opened_as(opened, &name, "Arrow file")?;
         let columns = columns(&name, &reader.schema(), wanted)?;
@@ -110,7 +112,7 @@ impl ColumnarRows {
         wanted: &Wanted,
         progress: &Progress,
     ) -> Result<Self> {
-        let opened = guarded(|| StreamReader::try_new(stream, None));
+        let opened = guarded(|| StreamReader::try_new(Checked::new(stream), None));
         let reader = opened_as(opened, &name, "Arrow stream")?;
         let columns = columns(&name, &reader.schema(), wanted)?;
         Ok(Self::new(name, Box::new(reader), columns, wanted, progress))
@@ -284,12 +286,13 @@ fn opened_as<T>(opened: Result<Result<T, ArrowError>, String>, file: &str, kind:
 }
 
 /// Whether reading failed by itself, and not because a damaged file sends its reader to where
-/// nothing is.
+/// nothing is, or cannot be decompressed.
 fn is_of_system(error: &io::Error) -> bool {
-    !matches!(
+    let is_astray = matches!(
         error.kind(),
         ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
-    )
+    );
+    !is_astray && (error.raw_os_error().is_some() || interruption(error).is_some())
 }
 
 fn unreadable(file: &str, kind: &str, error: &dyn Display) -> Failure {
@@ -361,7 +364,8 @@ mod tests {
     use std::path::Path;
 
     use arrow_array::{Float64Array, StringArray, TimestampMillisecondArray};
-    use arrow_ipc::writer::{FileWriter, StreamWriter};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
     use parquet::arrow::ArrowWriter;
     use parquet::basic::Encoding;
     use parquet::file::properties::WriterProperties;
@@ -405,17 +409,22 @@ mod tests {
         writer.into_inner().unwrap()
     }
 
-    fn sound_arrow() -> Vec<u8> {
-        let mut writer = FileWriter::try_new(Vec::new(), &batch().schema()).unwrap();
-        writer.write(&batch()).unwrap();
-        writer.into_inner().unwrap()
+    /// An Arrow file and an Arrow stream.
+    fn sound_arrow(codec: Option<CompressionType>) -> [Vec<u8>; 2] {
+        let (schema, options) = (batch().schema(), IpcWriteOptions::default());
+        let options = options.try_with_compression(codec).unwrap();
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &schema, options.clone()).unwrap();
+        file.write(&batch()).unwrap();
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+        stream.write(&batch()).unwrap();
+        [file.into_inner().unwrap(), stream.into_inner().unwrap()]
     }
 
-    fn sound_arrow_stream() -> Vec<u8> {
-        let mut writer = StreamWriter::try_new(Vec::new(), &batch().schema()).unwrap();
-        writer.write(&batch()).unwrap();
-        writer.into_inner().unwrap()
-    }
+    /// Both compressions, and how the data of each begin.
+    const CODECS: [(CompressionType, [u8; 4]); 2] = [
+        (CompressionType::LZ4_FRAME, [0x04, 0x22, 0x4d, 0x18]),
+        (CompressionType::ZSTD, [0x28, 0xb5, 0x2f, 0xfd]),
+    ];
 
     /// Reads a file to its end; returns the rows.
     fn read(path: &Path) -> Result<usize> {
@@ -492,9 +501,37 @@ mod tests {
 
     #[test]
     fn damaged_arrow_is_an_error_or_rows_and_never_a_panic() {
-        for sound in [sound_arrow(), sound_arrow_stream()] {
-            let (errors, _) = errors_of_mutants(&sound, 11);
-            assert!(errors > 10, "{errors} errors");
+        for codec in [None, Some(CODECS[0].0), Some(CODECS[1].0)] {
+            for sound in sound_arrow(codec) {
+                let (errors, _) = errors_of_mutants(&sound, 11);
+                assert!(errors > 10, "{errors} errors");
+            }
+        }
+    }
+
+    /// The reader would allocate that much, and the process be aborted.
+    #[test]
+    fn a_compressed_buffer_that_no_memory_holds_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("damaged");
+        for (codec, magic) in CODECS {
+            for mut damaged in sound_arrow(Some(codec)) {
+                // The column of times.
+                let length = [&(8 * ROWS).to_le_bytes()[..], &magic].concat();
+                let at = damaged
+                    .windows(length.len())
+                    .position(|bytes| bytes == length)
+                    .unwrap();
+                damaged[at..at + 8].copy_from_slice(&(1_i64 << 62).to_le_bytes());
+                std::fs::write(&path, &damaged).unwrap();
+                let failure = read(&path).unwrap_err();
+                assert_eq!(failure.status(), crate::exit::Status::Input, "{failure}");
+                let message = failure.to_string();
+                assert!(
+                    message.contains("a compressed buffer says that it is 4611686018427387904 bytes long"),
+                    "{message}"
+                );
+            }
         }
     }
 }

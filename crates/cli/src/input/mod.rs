@@ -4,6 +4,8 @@ mod bytes;
 #[cfg(feature = "formats")]
 mod columnar;
 #[cfg(feature = "formats")]
+mod compressed;
+#[cfg(feature = "formats")]
 mod guard;
 mod gzip;
 #[cfg(feature = "formats")]
