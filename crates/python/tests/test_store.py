@@ -409,6 +409,9 @@ def test_tables(db: bedload.Database, table: bedload.Table) -> None:
     ]:
         with pytest.raises(bedload.SchemaError, match=message):
             db.table("t", wrong, **options)  # type: ignore[arg-type]
+    assert db.table("t", time="at").count() == 4
+    with pytest.raises(bedload.SchemaError, match="is ordered by 'at', not by 'n'"):
+        db.table("t", time="n")
     assert db.table("t", rows_of([], "ms")).unit == "s", "types stay those of the table"
     db.rename_table("u", "v")
     assert db.tables == ["t", "v"]

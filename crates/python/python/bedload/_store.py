@@ -348,6 +348,8 @@ class Database:
         else:
             if like is not None:
                 self._native.check_table(name, like, time)
+            elif time is not None and time != table.time:
+                raise SchemaError(f"table {name!r} is ordered by {table.time!r}, not by {time!r}")
             if layout is not None and layout != table.layout:
                 raise SchemaError(f"table {name!r} has the layout {table.layout!r}, not {layout!r}")
             _check_grid(table, interval, epoch)
