@@ -13,7 +13,7 @@ use pgrx::iter::TableIterator;
 use pgrx::{PgSqlErrorCode, Spi, name, pg_extern, pg_sys, spi};
 
 use crate::error::{fail, name_of};
-use crate::opened::Opened;
+use crate::opened::{Opened, ServersNames};
 use crate::order::Order;
 
 /// The least share of rows beyond memory that an index gains by.
@@ -100,6 +100,7 @@ const FACTS: &str = "
 
 impl Facts {
     fn of(opened: &Opened) -> spi::Result<Option<Self>> {
+        let _names = ServersNames::new();
         // SAFETY: the index is open.
         let index = unsafe { (*opened.index).rd_id };
         Spi::connect(|client| {

@@ -66,43 +66,87 @@ impl Drop for Opened {
     }
 }
 
+/// Names of functions and operators that mean the server's own as long as it lives.
+///
+/// A user chooses his search path. Through it he must not choose what a query of this module calls
+/// with the rights of a table's owner, nor whoever can create functions in a superuser's path what
+/// that superuser calls.
+pub(crate) struct ServersNames {
+    settings: c_int,
+}
+
+impl ServersNames {
+    pub(crate) fn new() -> Self {
+        // SAFETY: an error ends the transaction, or the subtransaction, whose abort restores the
+        // settings.
+        unsafe {
+            let settings = pg_sys::NewGUCNestLevel();
+            // Temporary objects last: they are anybody's.
+            pg_sys::set_config_option(
+                c"search_path".as_ptr(),
+                c"pg_catalog, pg_temp".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+            Self { settings }
+        }
+    }
+}
+
+impl Drop for ServersNames {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: it is what `new` has left.
+            unsafe { pg_sys::AtEOXact_GUC(false, self.settings) };
+        }
+    }
+}
+
 /// The owner of a table as the current user, with the restrictions of `REINDEX`.
 ///
 /// Expressions and predicates of an index call functions that the table's owner has chosen. They
-/// must not run with the rights of the superuser who looks at the index.
+/// must not run with the rights of the superuser who looks at the index, nor call what another user
+/// has chosen: names mean the server's, as in `REINDEX` from version 17 on.
 pub(crate) struct AsOwner {
+    /// Settings that the functions have changed are restored first, by these rights.
+    _names: ServersNames,
+    _rights: OwnersRights,
+}
+
+/// The user before, and the restrictions that it had.
+struct OwnersRights {
     user: pg_sys::Oid,
     context: c_int,
-    settings: c_int,
 }
 
 impl AsOwner {
     fn new(opened: &Opened) -> Self {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         // SAFETY: the table is open. An error ends the transaction, or the subtransaction, whose
-        // abort restores user and settings.
-        unsafe {
+        // abort restores the user.
+        let rights = unsafe {
             pg_sys::GetUserIdAndSecContext(&raw mut user, &raw mut context);
             let owner = (*(*opened.table).rd_rel).relowner;
             let restricted = context | pg_sys::SECURITY_RESTRICTED_OPERATION.cast_signed();
             pg_sys::SetUserIdAndSecContext(owner, restricted);
-            Self {
-                user,
-                context,
-                settings: pg_sys::NewGUCNestLevel(),
-            }
+            OwnersRights { user, context }
+        };
+        Self {
+            _names: ServersNames::new(),
+            _rights: rights,
         }
     }
 }
 
-impl Drop for AsOwner {
+impl Drop for OwnersRights {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: both are what `new` has left.
-            unsafe {
-                pg_sys::AtEOXact_GUC(false, self.settings);
-                pg_sys::SetUserIdAndSecContext(self.user, self.context);
-            }
+            // SAFETY: it is what `AsOwner::new` has found.
+            unsafe { pg_sys::SetUserIdAndSecContext(self.user, self.context) };
         }
     }
 }

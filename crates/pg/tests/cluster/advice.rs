@@ -1,6 +1,7 @@
 //! `bedload_advise` and `bedload_order`: who would gain, and how far rows are from an index's
 //! order.
 
+use postgres::error::SqlState;
 use postgres::{Client, Row};
 
 use crate::cluster::Cluster;
@@ -268,4 +269,99 @@ fn expressions_run_as_the_owner_of_the_table() {
             .map(|code| code.code().to_owned()),
         Some("42501".to_owned())
     );
+}
+
+/// Functions of the server that the queries of `bedload_order` and `bedload_advise` call, each with
+/// one parameter type list that they are called with.
+const CALLED: [(&str, &str, &str, &str); 5] = [
+    ("pg_indexam_has_property", "oid, text", "bool", "true"),
+    ("pg_get_indexdef", "oid, int4, bool", "text", "'ctid'"),
+    ("pg_get_indexdef", "oid", "text", "'k'"),
+    ("quote_ident", "name", "text", "'k'"),
+    ("pg_relation_size", "oid", "int8", "1"),
+];
+
+/// A user who may ask for advice must not choose what runs with the rights of a table's owner, nor
+/// one who can create functions in a superuser's search path what that superuser runs.
+#[test]
+fn queries_call_the_servers_functions() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE ROLE m IN ROLE pg_monitor; CREATE SCHEMA evil AUTHORIZATION m;
+         CREATE TABLE t (k int4[]); CREATE INDEX t_k ON t (k); SET ROLE m",
+    );
+    for (name, parameters, result, value) in CALLED {
+        execute(
+            &mut client,
+            &format!(
+                "CREATE FUNCTION evil.{name}({parameters}) RETURNS {result} LANGUAGE plpgsql AS $$ BEGIN
+                     BEGIN EXECUTE 'ALTER ROLE m SUPERUSER'; EXCEPTION WHEN insufficient_privilege THEN END;
+                     RETURN {value};
+                 END $$"
+            ),
+        );
+    }
+    execute(
+        &mut client,
+        "CREATE FUNCTION evil.minus(a int8, b int4) RETURNS int8 LANGUAGE plpgsql AS $$ BEGIN
+             BEGIN EXECUTE 'ALTER ROLE m SUPERUSER'; EXCEPTION WHEN insufficient_privilege THEN END;
+             RETURN a;
+         END $$;
+         CREATE OPERATOR evil.- (FUNCTION = evil.minus, LEFTARG = int8, RIGHTARG = int4)",
+    );
+    let ask = |client: &mut Client, role: &str| {
+        let path = "evil, pg_temp, pg_catalog, public";
+        execute(client, &format!("{role}; SET search_path = {path}"));
+        for query in [
+            "SELECT bedload_order('pg_class_oid_index')",
+            "SELECT bedload_order('public.t_k')",
+            "SELECT bedload_advise('pg_class_oid_index')",
+            "SELECT bedload_advise('public.t_k')",
+        ] {
+            client
+                .query(query, &[])
+                .unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        }
+        let after = client.query_one("SELECT pg_catalog.current_setting('search_path')", &[]);
+        assert_eq!(after.expect("a row").get::<_, &str>(0), path);
+        let powers = "SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname = 'm' AND rolsuper";
+        assert_eq!(number(client, powers), 0, "{role}: m has become a superuser");
+    };
+    ask(&mut client, "SET ROLE m");
+    ask(&mut client, "RESET ROLE");
+    // Temporary tables come last, too.
+    execute(&mut client, "CREATE TEMP TABLE pg_index (indexrelid oid)");
+    ask(&mut client, "SET ROLE m");
+}
+
+/// A function of an index whose own calls depend on the search path of whoever asks: they are not
+/// answered by functions of another user.
+#[test]
+fn expressions_call_no_functions_of_the_asking_user() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE ROLE owner; CREATE ROLE m IN ROLE pg_monitor;
+         CREATE SCHEMA own AUTHORIZATION owner; CREATE SCHEMA evil AUTHORIZATION m;
+         GRANT USAGE ON SCHEMA own, evil TO PUBLIC;
+         SET ROLE owner; SET search_path = own, public;
+         CREATE FUNCTION own.inner_of(k int8) RETURNS int8 IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN k; END';
+         CREATE FUNCTION own.outer_of(k int8) RETURNS int8 IMMUTABLE LANGUAGE plpgsql AS
+             'BEGIN RETURN inner_of(k); END';
+         CREATE TABLE t (k int8); INSERT INTO t SELECT generate_series(1, 2000);
+         CREATE INDEX t_outer ON t USING bedload (outer_of(k));
+         SET ROLE m;
+         CREATE FUNCTION evil.inner_of(k int8) RETURNS int8 LANGUAGE plpgsql AS $$ BEGIN
+             IF current_user = 'owner' THEN RAISE EXCEPTION USING ERRCODE = 'ZZ001'; END IF;
+             RETURN k;
+         END $$;
+         SET search_path = evil, public",
+    );
+    let refused = client
+        .query("SELECT bedload_order('own.t_outer')", &[])
+        .expect_err("a function without its schema");
+    assert_eq!(refused.code(), Some(&SqlState::UNDEFINED_FUNCTION), "{refused:?}");
 }
