@@ -7,7 +7,7 @@ use postgres::error::SqlState;
 
 use crate::cluster::Cluster;
 use crate::contract::declare;
-use crate::rows::{check, create_table, execute, number, same_rows};
+use crate::rows::{By, check, create_table, execute, number, same_rows};
 
 /// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot
 /// be cancelled.
@@ -105,4 +105,59 @@ fn a_timeout_at_any_point_does_no_harm() {
     execute(&mut client, "VACUUM t");
     check(&mut client, "t_k");
     same_rows(&mut client, "t", "k < 100000");
+}
+
+/// Each value of a list that the index does not have is a range in which nothing is found, so a
+/// scan of many goes on for long without an entry.
+#[test]
+fn a_scan_of_a_long_list_can_be_cancelled() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8, name text);
+         INSERT INTO t SELECT 1000000 * i::int8, i, i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_k ON t USING bedload (k); CREATE INDEX t_k_id ON t USING bedload (k, id)",
+    );
+    execute(&mut client, "VACUUM ANALYZE t");
+    execute(&mut client, "SET plan_cache_mode = force_generic_plan");
+    let absent: Vec<i64> = (0..3_000_000).map(|i| 1000 * i + 1).collect();
+    let conditions = [("k = ANY ($1)", "t_k_id"), ("k = ANY ($1) AND id = 7", "t_k")];
+    for (by, (condition, other)) in [By::Index, By::Bitmap]
+        .map(|by| conditions.map(|of| (by, of)))
+        .concat()
+    {
+        // The list is sorted first.
+        for timeout in [Duration::from_millis(200), Duration::from_secs(4)] {
+            execute(
+                &mut client,
+                &format!("{}; BEGIN; DROP INDEX {other}", by.settings()),
+            );
+            let query = client
+                .prepare(&format!("SELECT count(name) FROM t WHERE {condition}"))
+                .expect("a query");
+            execute(
+                &mut client,
+                &format!("SET statement_timeout = {}", timeout.as_millis()),
+            );
+            let start = Instant::now();
+            let error = client
+                .query_one(&query, &[&absent])
+                .expect_err("it takes too long");
+            let taken = start.elapsed();
+            println!("{by:?} {condition}: {taken:?}");
+            assert_eq!(
+                error.code(),
+                Some(&SqlState::QUERY_CANCELED),
+                "{by:?} {condition}: {error:?}"
+            );
+            assert!(
+                taken < timeout + Duration::from_secs(5),
+                "{by:?} {condition}: {taken:?}"
+            );
+            execute(&mut client, "ROLLBACK");
+            can_be_cancelled(&mut client);
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    fn settings(self) -> &'static str {
+    pub(crate) fn settings(self) -> &'static str {
         match self {
             Self::Table => "SET enable_seqscan = on; SET enable_indexscan = off; SET enable_bitmapscan = off",
             Self::Index => "SET enable_seqscan = off; SET enable_indexscan = on; SET enable_bitmapscan = off",

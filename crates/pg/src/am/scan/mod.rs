@@ -189,6 +189,8 @@ impl Scan {
                 }
                 continue;
             }
+            // Ranges without an entry may be many, one after another.
+            pgrx::check_for_interrupts!();
             // SAFETY: the caller's.
             if !unsafe { self.next_range(index, way) } {
                 return false;
@@ -528,6 +530,7 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
         for range in 0..scan.search.ranges.len() {
             let mut last = None;
             loop {
+                pgrx::check_for_interrupts!();
                 window.clear();
                 if !scan.is_over(last.as_ref(), Way::Up) {
                     scan.window(index, range, (last, Way::Up), &mut window);
@@ -542,7 +545,6 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
                 let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
                 pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, scan.form.is_lossy());
                 count += i64::from(len);
-                pgrx::check_for_interrupts!();
             }
         }
         count

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -15,6 +16,23 @@ use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
 
 /// The most ranges of a scan; more values of further columns are looked for entry by entry.
 const RANGES_MAX: usize = 8192;
+
+/// Steps of long work between two looks for a cancelled statement.
+const INTERRUPT_STEPS: u32 = 4096;
+
+thread_local! {
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A step of work that lists of values make long. It may unwind, so nothing may be half done.
+#[inline]
+fn step() {
+    let steps = STEPS.get().wrapping_add(1);
+    STEPS.set(steps);
+    if steps.is_multiple_of(INTERRUPT_STEPS) {
+        pgrx::check_for_interrupts!();
+    }
+}
 
 /// Where the entries lie that a scan asks for, and what they have to be beyond that.
 #[derive(Debug, Default)]
@@ -107,13 +125,19 @@ impl Search {
             }
             let mut longer = Vec::with_capacity(prefixes.len() * points.len());
             for prefix in &prefixes {
-                longer.extend(points.iter().map(|point| [&prefix[..], point].concat()));
+                longer.extend(points.iter().map(|point| {
+                    step();
+                    [&prefix[..], point].concat()
+                }));
             }
             prefixes = longer;
         }
-        let range = |prefix: &Vec<u8>| match &last {
-            Some((_, condition)) => form.range_of(prefix, condition.start(), condition.end()),
-            None => form.range_of_key(prefix),
+        let range = |prefix: &Vec<u8>| {
+            step();
+            match &last {
+                Some((_, condition)) => form.range_of(prefix, condition.start(), condition.end()),
+                None => form.range_of_key(prefix),
+            }
         };
         let ranges = prefixes.iter().map(range).collect();
         let is_bounded = last
@@ -235,7 +259,10 @@ impl Condition {
         }
         let strategy = u32::from(key.sk_strategy);
         // SAFETY: the caller's.
-        let values = |argument| unsafe { self.values(index, form, key, strategy, argument) };
+        let values = |argument| unsafe {
+            step();
+            self.values(index, form, key, strategy, argument)
+        };
         if flags & pg_sys::SK_SEARCHARRAY == 0 {
             let Some((start, end)) = values(key.sk_argument) else {
                 return false;
@@ -341,16 +368,15 @@ impl Condition {
 
     /// Asks for one of some values, beyond what is asked for.
     fn list(&mut self, limits: impl Iterator<Item = Limit>) {
-        let column = self.column;
+        let compare = |a: &[u8], b: &[u8]| {
+            step();
+            self.column.compare(a, b)
+        };
         let mut values: Vec<Vec<u8>> = limits.map(|limit| limit.value).collect();
-        values.sort_by(|a, b| column.compare(a, b));
-        values.dedup_by(|a, b| column.compare(a, b).is_eq());
+        values.sort_by(|a, b| compare(a, b));
+        values.dedup_by(|a, b| compare(a, b).is_eq());
         if let Some(listed) = &self.any_of {
-            values.retain(|value| {
-                listed
-                    .binary_search_by(|other| column.compare(other, value))
-                    .is_ok()
-            });
+            values.retain(|value| listed.binary_search_by(|other| compare(other, value)).is_ok());
         }
         self.any_of = Some(values);
     }
@@ -366,7 +392,10 @@ impl Condition {
         let Some(mut listed) = self.any_of.take() else {
             return true;
         };
-        listed.retain(|value| self.is_between(value));
+        listed.retain(|value| {
+            step();
+            self.is_between(value)
+        });
         let can_match = !listed.is_empty();
         self.any_of = Some(listed);
         can_match
