@@ -63,6 +63,33 @@ pub(crate) enum Part<'k> {
     Above,
 }
 
+/// Stands for the length of a value that does not fit into two bytes: it follows in eight. Such a
+/// value is refused if it is to be stored, but a scan may ask for it.
+const LONG: u16 = u16::MAX;
+
+/// Writes the length of a value that begins two bytes behind `begin`, and ends `out`.
+fn put_len(out: &mut Vec<u8>, begin: usize) {
+    let value = begin + size_of::<u16>();
+    let len = out.len() - value;
+    let short = u16::try_from(len).ok().filter(|len| *len != LONG);
+    out[begin..value].copy_from_slice(&short.unwrap_or(LONG).to_be_bytes());
+    if short.is_none() {
+        out.splice(value..value, (len as u64).to_be_bytes());
+    }
+}
+
+/// How many bytes the length of a value takes, and the length; `None` if they end within it.
+fn len_at(bytes: &[u8]) -> Option<(usize, usize)> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    match u16::from_be_bytes(*len) {
+        LONG => {
+            let len = u64::from_be_bytes(*rest.first_chunk()?);
+            Some((size_of::<u16>() + size_of::<u64>(), usize::try_from(len).ok()?))
+        }
+        len => Some((size_of::<u16>(), len.into())),
+    }
+}
+
 impl Column {
     pub(super) const fn number(kind: Kind, stored: Stored) -> Self {
         Self::new(Bytes::Number(kind), stored)
@@ -169,10 +196,7 @@ impl Column {
                 out.extend_from_slice(&[0; 2]);
                 // SAFETY: the caller's.
                 unsafe { self.stored.push_bytes(datum, out) };
-                // A longer one is refused for its length if it is stored. A scan may ask for it:
-                // it is compared as a whole, or by so many of its bytes.
-                let len = u16::try_from(out.len() - begin - 2).unwrap_or(u16::MAX);
-                out[begin..begin + 2].copy_from_slice(&len.to_be_bytes());
+                put_len(out, begin);
             }
         }
         self.direct(&mut out[begin..]);
@@ -196,8 +220,8 @@ impl Column {
                 }
             }
             Bytes::Compared(_) => {
-                let len = bytes.first_chunk::<2>()?;
-                2 + usize::from(u16::from_be_bytes(*len))
+                let (len_len, len) = len_at(bytes)?;
+                len_len.checked_add(len)?
             }
         };
         (len <= bytes.len()).then_some(len)
@@ -248,9 +272,9 @@ impl Column {
 
     /// The bytes of the type; `None` if there are not as many as there should be.
     fn compared_value<'k>(&self, bytes: &'k [u8]) -> Option<&'k [u8]> {
-        let (len, value) = bytes.split_first_chunk::<2>()?;
-        let has_len = usize::from(u16::from_be_bytes(*len)) == value.len().min(usize::from(u16::MAX));
-        (has_len && self.stored.fits(value)).then_some(value)
+        let (len_len, len) = len_at(bytes)?;
+        let value = bytes.get(len_len..)?;
+        (len == value.len() && self.stored.fits(value)).then_some(value)
     }
 
     /// How two columns of keys stand to each other.

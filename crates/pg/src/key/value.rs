@@ -86,7 +86,7 @@ impl Stored {
             return pg_sys::Datum::from(usize::from_le_bytes(word));
         }
         let header_len = self.memory_len(bytes) - bytes.len();
-        // SAFETY: the caller's. Values come from pages, so they are shorter than a page.
+        // SAFETY: the caller's. Values come from pages or were values before, so their length fits.
         unsafe {
             if header_len > 0 {
                 let len = i32::try_from(self.memory_len(bytes)).unwrap_or(i32::MAX);

@@ -109,6 +109,62 @@ fn values_longer_than_any_key_are_compared() {
     }
 }
 
+/// The length of such a value does not fit into the two bytes that a stored one has for it.
+#[test]
+fn numbers_of_more_than_65535_bytes_are_compared() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE n (k numeric, b int4, c numeric);
+         INSERT INTO n SELECT (sign || '1' || repeat('0', 131071))::numeric, b,
+                 (sign || '1' || repeat('0', 131071))::numeric
+             FROM (VALUES ('', 1), ('-', 2)) AS v (sign, b)",
+    );
+    execute(&mut client, BY_INDEX);
+    let long = |sign: &str, last: char| format!("('{sign}1' || repeat('0', 131070) || '{last}')::numeric");
+    for columns in ["k", "k, b", "k DESC, b DESC", "b, k", "k, c"] {
+        execute(
+            &mut client,
+            &format!("CREATE INDEX n_i ON n USING bedload ({columns})"),
+        );
+        for (condition, expected) in [
+            (format!("k < {}", long("-", '1')), 0),
+            (format!("k >= {}", long("-", '1')), 2),
+            (format!("k > {}", long("", '1')), 0),
+            (format!("k <= {}", long("", '1')), 2),
+            (format!("k > 0 AND k < {}", long("", '1')), 1),
+            (format!("k < 0 AND k > {}", long("-", '1')), 1),
+            (format!("k > {} AND k < {}", long("-", '1'), long("", '1')), 2),
+            (format!("k > {} AND k < {}", long("", '1'), long("", '2')), 0),
+            (format!("k = {}", long("", '1')), 0),
+            (format!("k = {} AND b = 1", long("", '1')), 0),
+            (format!("k = {} AND b > 0", long("", '0')), 1),
+            (format!("k = {} AND c < {}", long("", '0'), long("", '1')), 1),
+            (format!("k = {} AND c > {}", long("", '0'), long("", '1')), 0),
+            (format!("b = 1 AND k < {}", long("", '1')), 1),
+            (format!("b = 2 AND k < {}", long("-", '1')), 0),
+            (
+                format!(
+                    "k = ANY (ARRAY[{}, {}, {}])",
+                    long("", '1'),
+                    long("", '0'),
+                    long("-", '2')
+                ),
+                1,
+            ),
+            (
+                format!("k < ANY (ARRAY[{}, {}])", long("", '1'), long("-", '1')),
+                2,
+            ),
+        ] {
+            let query = format!("SELECT count(*) FROM n WHERE {condition}");
+            assert_eq!(number(&mut client, &query), expected, "{condition} by {columns}");
+        }
+        execute(&mut client, "DROP INDEX n_i");
+    }
+}
+
 #[test]
 fn enums_of_several_types_are_told_apart() {
     let cluster = Cluster::start();
