@@ -226,6 +226,33 @@ fn harness_rows_of_a_dirty_scan(table: pg_sys::Oid, index: pg_sys::Oid) -> i64 {
     }
 }
 
+/// Bytes by which memory grows while so many scans by an index begin and end in one context, as
+/// `INSERT … ON CONFLICT` of version 18 begins one for each row.
+#[pg_extern(sql = false)]
+fn harness_memory_of_scans(table: pg_sys::Oid, index: pg_sys::Oid, scans: i64) -> i64 {
+    let lock = pg_sys::AccessShareLock.cast_signed();
+    // SAFETY: both are locked by opening them, and closed behind the scans; an error ends the
+    // transaction. The snapshot is that of the statement that calls.
+    unsafe {
+        let (table, index) = (pg_sys::table_open(table, lock), pg_sys::index_open(index, lock));
+        let scan = || {
+            let snapshot = pg_sys::GetActiveSnapshot();
+            let scan = pg_sys::systable_beginscan_ordered(table, index, snapshot, 0, std::ptr::null_mut());
+            pg_sys::systable_getnext_ordered(scan, pg_sys::ScanDirection::ForwardScanDirection);
+            pg_sys::systable_endscan_ordered(scan);
+        };
+        let allocated = || pg_sys::MemoryContextMemAllocated(pg_sys::CurrentMemoryContext, true);
+        // The first one remembers what later ones know.
+        scan();
+        let before = allocated();
+        (1..scans).for_each(|_| scan());
+        let grown = allocated().saturating_sub(before);
+        pg_sys::index_close(index, pg_sys::NoLock.cast_signed());
+        pg_sys::table_close(table, pg_sys::NoLock.cast_signed());
+        i64::try_from(grown).unwrap_or(i64::MAX)
+    }
+}
+
 /// How many pages are lost. Writers wait.
 #[pg_extern(sql = false)]
 fn harness_lost(index: pg_sys::Oid) -> i64 {

@@ -7,6 +7,7 @@ use postgres::Client;
 use postgres::error::SqlState;
 
 use crate::cluster::Cluster;
+use crate::contract::declare;
 use crate::rows::{check, execute, number};
 
 /// Bytes of address space that the process of a session has had, at most, or has, as
@@ -100,5 +101,23 @@ fn no_memory_is_an_error() {
         let mut client = cluster.client();
         execute(&mut client, "INSERT INTO u VALUES (7, 7)");
         check(&mut client, "u_k");
+    }
+}
+
+/// A statement may begin a scan for each row, in memory that it keeps until it ends.
+#[test]
+fn scans_that_have_ended_keep_no_memory() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (a int8, b text); INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;
+         CREATE INDEX t_a ON t USING bedload (a); CREATE INDEX t_b ON t USING bedload (b)",
+    );
+    for index in ["t_a", "t_b"] {
+        let query = format!("SELECT harness_memory_of_scans('t', '{index}', 10000)");
+        let grown = number(&mut client, &query);
+        assert!(grown < 16 << 10, "{index}: {grown} bytes");
     }
 }

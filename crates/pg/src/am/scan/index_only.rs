@@ -202,7 +202,9 @@ impl Scan {
                 pg_sys::pfree(self.tuple.cast());
             }
             let columns = (*descriptor).xs_itupdesc;
+            let before = pg_sys::MemoryContextSwitchTo(self.memory);
             self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
+            pg_sys::MemoryContextSwitchTo(before);
             self.tuple_has_null = is_null;
             (*descriptor).xs_itup = self.tuple;
         }
@@ -219,7 +221,7 @@ impl Scan {
         unsafe {
             if self.values.is_null() {
                 self.values = pg_sys::AllocSetContextCreateInternal(
-                    pg_sys::GetMemoryChunkContext(descriptor.cast()),
+                    self.memory,
                     c"values of a bedload entry".as_ptr(),
                     0,
                     pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,

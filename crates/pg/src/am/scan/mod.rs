@@ -42,6 +42,9 @@ use search::Search;
 
 /// A scan under way.
 struct Scan {
+    /// The memory context that ends the scan when it is deleted: by `amendscan`, as a statement may
+    /// begin many scans in one context, or with the one above it after an error.
+    memory: pg_sys::MemoryContext,
     /// Whether "forward" is towards lesser entries.
     is_backward: bool,
     form: Form,
@@ -77,7 +80,7 @@ struct Scan {
     /// Pages of the visibility map that an index-only scan has looked at, pinned.
     maps: [pg_sys::Buffer; MAP_PAGES],
     /// The tuple that an index-only scan returned last, whether it has a null, and the slot for
-    /// looking rows up; null at first.
+    /// looking rows up; null at first. Tuples are in the scan's memory.
     tuple: pg_sys::IndexTuple,
     tuple_has_null: bool,
     /// Memory of such a tuple of several columns, and of its values; null at first.
@@ -367,8 +370,8 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
     keys: c_int,
     order_bys: c_int,
 ) -> pg_sys::IndexScanDesc {
-    // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it
-    // is allocated in, so also when an error ends it.
+    // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with its memory
+    // context, so also when an error ends it.
     unsafe {
         if compat::snapshots_expire() {
             let message = "access method \"bedload\" does not support old_snapshot_threshold".to_owned();
@@ -376,7 +379,15 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
         }
         let descriptor = pg_sys::RelationGetIndexScan(index, keys, order_bys);
         let form = Index::open(index).form();
+        let memory = pg_sys::AllocSetContextCreateInternal(
+            pg_sys::CurrentMemoryContext,
+            c"bedload scan".as_ptr(),
+            0,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        );
         let scan = Scan {
+            memory,
             is_backward: form.is_backward(index),
             form,
             reader: None,
@@ -405,9 +416,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             slot: std::ptr::null_mut(),
         };
         (*descriptor).xs_itupdesc = (*index).rd_att;
-        (*descriptor).opaque = PgMemoryContexts::CurrentMemoryContext
-            .leak_and_drop_on_delete(scan)
-            .cast();
+        (*descriptor).opaque = PgMemoryContexts::For(memory).leak_and_drop_on_delete(scan).cast();
         descriptor
     }
 }
@@ -553,14 +562,10 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
 
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDesc) {
-    // SAFETY: PostgreSQL passes a scan under way. Its pins go now; the rest with its memory.
+    // SAFETY: PostgreSQL passes a scan under way.
     let (scan, index) = unsafe { parts(descriptor) };
     // SAFETY: the index is open and locked.
     unsafe { scan.hint_killed(index) };
-    scan.reader = None;
-    scan.pending = Sorted::default();
-    scan.position.reset(Place::Unbegun);
-    scan.marked = None;
     if !scan.slot.is_null() {
         // SAFETY: made by the scan, and dropped once.
         unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
@@ -572,6 +577,12 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
             // SAFETY: pinned by the scan, and given up once.
             unsafe { pg_sys::ReleaseBuffer(pinned) };
         }
+    }
+    let memory = scan.memory;
+    // SAFETY: made by `ambeginscan`. This drops the scan, which nothing borrows any more.
+    unsafe {
+        (*descriptor).opaque = std::ptr::null_mut();
+        pg_sys::MemoryContextDelete(memory);
     }
 }
 
