@@ -4,10 +4,12 @@
 #![expect(unsafe_code, reason = "tests wait and crash by calls into PostgreSQL")]
 
 use std::cell::Cell;
-use std::ffi::CString;
+use std::ffi::{CString, c_char, c_int};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bedload_trees::be_tree::MaintenanceWork;
+use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, Spi, pg_sys};
 
 /// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare
@@ -42,7 +44,61 @@ static LINGER: GucSetting<i32> = GucSetting::<i32>::new(0);
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
+/// Whether another node stands above each plan of an `INSERT`, as other extensions put one there.
+static WRAPS_INSERTS: GucSetting<bool> = GucSetting::<bool>::new(false);
+
+/// The hook that was there before ours.
+static PREVIOUS_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's own, without a boundary that turns its errors into panics.
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        parameters: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+}
+
+/// Puts a `Result` above the plan of an `INSERT`, if tests have asked for it.
+#[expect(ffi_unwind_calls, reason = "errors pass by, and there is nothing to drop")]
+unsafe extern "C-unwind" fn plan(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    parameters: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    let next = PREVIOUS_PLANNER.get().copied().flatten();
+    // SAFETY: the server plans a query, and calls from outside of Rust. A node of zeros with a tag
+    // is one that has nothing but the plan below.
+    unsafe {
+        let statement = next.unwrap_or(standard_planner)(query, text, options, parameters);
+        if (*statement).commandType == pg_sys::CmdType::CMD_INSERT && WRAPS_INSERTS.get() {
+            pgrx_extern_c_guard(|| {
+                let node = pg_sys::palloc0(size_of::<pg_sys::Result>()).cast::<pg_sys::Result>();
+                (*node).plan.type_ = pg_sys::NodeTag::T_Result;
+                (*node).plan.lefttree = (*statement).planTree;
+                (*statement).planTree = node.cast();
+            });
+        }
+        statement
+    }
+}
+
 pub(crate) fn register() {
+    // SAFETY: this process has one thread, and hooks are set while modules are loaded.
+    unsafe {
+        PREVIOUS_PLANNER.get_or_init(|| pg_sys::planner_hook);
+        pg_sys::planner_hook = Some(plan);
+    }
+    GucRegistry::define_bool_guc(
+        c"bedload.wraps_inserts",
+        c"Whether tests have a node stand above each plan of an INSERT.",
+        c"",
+        &WRAPS_INSERTS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
     let names = [
         c"bedload.pause_before_judgement",
         c"bedload.pause_before_insertion",

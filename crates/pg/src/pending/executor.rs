@@ -62,34 +62,67 @@ unsafe fn prepare(statement: &pg_sys::PlannedStmt) {
     }
 }
 
-/// Whether a statement has an `INSERT … ON CONFLICT`, on top or in a `WITH`.
+/// Whether a statement has an `INSERT … ON CONFLICT`, on top or in a `WITH`. Other extensions put
+/// nodes above it, so the plans are walked as a whole.
 ///
 /// # Safety
 ///
 /// The plan is one of PostgreSQL's.
 unsafe fn takes_rows_back(statement: &pg_sys::PlannedStmt) -> bool {
-    // SAFETY: a plan is a node; one tagged as `ModifyTable` is one.
-    let has_conflict_clause = |plan: *mut pg_sys::Plan| unsafe {
-        !plan.is_null()
-            && (*plan).type_ == pg_sys::NodeTag::T_ModifyTable
-            && (*plan.cast::<pg_sys::ModifyTable>()).onConflictAction
-                != pg_sys::OnConflictAction::ONCONFLICT_NONE
-    };
-    if statement.commandType == pg_sys::CmdType::CMD_INSERT && has_conflict_clause(statement.planTree) {
-        return true;
-    }
-    if !statement.hasModifyingCTE || statement.subplans.is_null() {
+    let is_insert = statement.commandType == pg_sys::CmdType::CMD_INSERT;
+    if !is_insert && !statement.hasModifyingCTE {
         return false;
     }
-    // SAFETY: a list of plans, which may be null; a list has `length` elements.
-    let subplans = unsafe {
-        let list = &*statement.subplans;
+    let mut plans = vec![statement.planTree];
+    // SAFETY: the caller's; a plan is a node, and of the type that its tag says. Lists have plans.
+    unsafe {
+        push_plans(statement.subplans, &mut plans);
+        while let Some(plan) = plans.pop() {
+            let Some(node) = plan.as_ref() else { continue };
+            plans.extend([node.lefttree, node.righttree]);
+            match node.type_ {
+                pg_sys::NodeTag::T_ModifyTable => {
+                    let action = (*plan.cast::<pg_sys::ModifyTable>()).onConflictAction;
+                    if action != pg_sys::OnConflictAction::ONCONFLICT_NONE {
+                        return true;
+                    }
+                }
+                pg_sys::NodeTag::T_CustomScan => {
+                    push_plans((*plan.cast::<pg_sys::CustomScan>()).custom_plans, &mut plans);
+                }
+                pg_sys::NodeTag::T_Append => {
+                    push_plans((*plan.cast::<pg_sys::Append>()).appendplans, &mut plans);
+                }
+                pg_sys::NodeTag::T_MergeAppend => {
+                    push_plans((*plan.cast::<pg_sys::MergeAppend>()).mergeplans, &mut plans);
+                }
+                pg_sys::NodeTag::T_SubqueryScan => {
+                    plans.push((*plan.cast::<pg_sys::SubqueryScan>()).subplan);
+                }
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+/// Appends the elements of a list.
+///
+/// # Safety
+///
+/// The list is null, or of plans, which may be null.
+unsafe fn push_plans(list: *const pg_sys::List, plans: &mut Vec<*mut pg_sys::Plan>) {
+    // SAFETY: the caller's; a list has `length` elements.
+    let elements = unsafe {
+        let Some(list) = list.as_ref() else { return };
         std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or(0))
     };
-    // SAFETY: its elements are pointers.
-    subplans
-        .iter()
-        .any(|plan| has_conflict_clause(unsafe { plan.ptr_value }.cast()))
+    // SAFETY: they are pointers.
+    plans.extend(
+        elements
+            .iter()
+            .map(|plan| unsafe { plan.ptr_value }.cast::<pg_sys::Plan>()),
+    );
 }
 
 /// The offset, in a row's own address, that says that the row may be taken back

@@ -9,7 +9,9 @@ use postgres::Client;
 use crate::cluster::{Cluster, connect};
 use crate::contract::declare;
 use crate::installation::always_parallel;
-use crate::rows::{By, check, create_table, execute, execute_each, number, pending, rows_by, same_rows};
+use crate::rows::{
+    By, check, create_table, execute, execute_each, number, pending, plan, rows_by, same_rows,
+};
 
 fn table(client: &mut Client) {
     create_table(client);
@@ -153,6 +155,17 @@ fn rows_that_may_be_taken_back_do_not_wait() {
             execute(&mut fresh, "ROLLBACK");
         }
     }
+    // A node of another extension stands above the insertion.
+    let mut fresh = cluster.client();
+    execute(
+        &mut fresh,
+        "INSERT INTO t VALUES (1, 3000); DELETE FROM t WHERE id = 3000; SET bedload.wraps_inserts = on",
+    );
+    let upsert = "INSERT INTO t SELECT i, i FROM generate_series(900, 1100) i ON CONFLICT DO NOTHING";
+    assert!(plan(&mut fresh, upsert).starts_with("Result"));
+    execute(&mut fresh, &format!("BEGIN; {upsert}"));
+    assert_eq!(pending(&mut fresh, "t_k"), 0, "below another node");
+    execute(&mut fresh, "ROLLBACK");
     let mut fresh = cluster.client();
     execute(
         &mut fresh,
