@@ -3,7 +3,7 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{check, create_table, execute, same_rows};
+use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// A table with rows, and tablespaces `one` and `two`.
 fn begin() -> (Cluster, Client) {
@@ -192,4 +192,31 @@ fn rows_of_an_event_trigger_are_in_a_rewritten_table_once() {
         assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected, "{end}");
         check(&mut client, "t_k");
     }
+}
+
+/// `CLUSTER` reads rows by a scan without conditions, and takes none that may not match.
+#[test]
+fn a_table_is_clustered_by_an_index_that_keeps_parts_of_values() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (u uuid, name text);
+         INSERT INTO t SELECT md5(i::text)::uuid, i FROM generate_series(1, 1000) i;
+         CREATE INDEX t_u ON t USING bedload (u); CREATE INDEX t_name ON t USING bedload (name text_hash_ops)",
+    );
+    for index in ["t_u", "t_name"] {
+        execute(&mut client, &format!("CLUSTER t USING {index}"));
+        assert_eq!(number(&mut client, "SELECT count(*) FROM t"), 1000);
+        check(&mut client, "t_u");
+        check(&mut client, "t_name");
+    }
+    let query =
+        "SELECT count(*) FROM (SELECT u < lag(u) OVER (ORDER BY ctid) AS descends FROM t) s WHERE descends";
+    execute(&mut client, "CLUSTER t USING t_u");
+    assert_eq!(
+        number(&mut client, query),
+        0,
+        "rows are in the order of the index"
+    );
 }

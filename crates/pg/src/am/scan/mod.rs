@@ -480,7 +480,8 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        (*descriptor).xs_recheck = scan.form.is_lossy();
+        // Without conditions there is none to look at again, and `CLUSTER` refuses to.
+        (*descriptor).xs_recheck = scan.form.is_lossy() && (*descriptor).numberOfKeys > 0;
         if scan.position.place == Place::Unbegun {
             compat::count_search(descriptor);
         }
