@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the name of an index is read from its descriptor")]
 
 use std::ffi::CStr;
+use std::hint::black_box;
 
 use bedload_pages::Error;
 use pgrx::pg_sys::{self, panic::ErrorReport};
@@ -30,17 +31,69 @@ pub(crate) fn fail(code: PgSqlErrorCode, message: String, hint: Option<String>) 
     unreachable!("an error does not return")
 }
 
+/// What to do about a build or a transaction for which there is no memory.
+pub(crate) const FEWER_ENTRIES: &str =
+    "Lower maintenance_work_mem for a build, bedload.batch_entries for rows.";
+/// What to do about a scan for which there is none.
+pub(crate) const FEWER_VALUES: &str = "Ask for fewer values at once.";
+
+fn fail_without_memory(bytes: usize, hint: &str) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
+        format!("out of memory: no {bytes} bytes for entries of an index"),
+        Some(hint.to_owned()),
+    )
+}
+
 /// Makes room for so many more values, or ends the transaction with an error if the system has no
 /// memory for them: it would otherwise abort the process, and with it the server.
 pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize) {
     if values.try_reserve_exact(more).is_err() {
-        let code = PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY;
-        let bytes = (values.len() + more) * size_of::<T>();
-        fail(
-            code,
-            format!("out of memory: no {bytes} bytes for entries of an index"),
-            Some("Lower maintenance_work_mem for a build, bedload.batch_entries for rows.".to_owned()),
-        );
+        fail_without_memory((values.len() + more) * size_of::<T>(), FEWER_ENTRIES);
+    }
+}
+
+/// Bytes that may be allocated besides those that memory was expected for.
+const SPARE_BYTES: usize = 1 << 20;
+/// Bytes that a process is taken to have at hand, so that small statements do not ask for them.
+const AT_HAND_BYTES: usize = 1 << 17;
+
+/// Ends the transaction with an error if the system has no memory for so many bytes, which are
+/// about to be allocated in many pieces, as those allocations would abort the process.
+pub(crate) fn expect_memory(bytes: usize, hint: &str) {
+    if bytes <= AT_HAND_BYTES {
+        return;
+    }
+    let mut probe = Vec::<u8>::new();
+    let has_memory = probe.try_reserve_exact(bytes.saturating_add(SPARE_BYTES)).is_ok();
+    // An allocation that nothing uses is left out by the compiler.
+    black_box(probe.as_mut_ptr());
+    if !has_memory {
+        fail_without_memory(bytes, hint);
+    }
+}
+
+/// Memory for the bytes beside many entries, which are allocated one by one: the system is asked
+/// for a MiB before that is used.
+#[derive(Debug)]
+pub(crate) struct Headroom {
+    left: usize,
+}
+
+impl Headroom {
+    const BYTES: usize = 1 << 20;
+
+    pub(crate) const fn new() -> Self {
+        Self { left: AT_HAND_BYTES }
+    }
+
+    /// Takes so many bytes.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        if self.left < bytes {
+            expect_memory(Self::BYTES + bytes, FEWER_ENTRIES);
+            self.left = Self::BYTES + bytes;
+        }
+        self.left -= bytes;
     }
 }
 

@@ -13,7 +13,7 @@ use std::iter::Peekable;
 
 use pgrx::pg_sys;
 
-use crate::error::reserve;
+use crate::error::{Headroom, reserve};
 use crate::key::{Entry, Form};
 
 /// Bytes that are written or read at once.
@@ -35,6 +35,7 @@ pub(super) struct Sorter {
     entries: Vec<Entry>,
     /// Bytes that the entries in memory take beside themselves.
     beside: usize,
+    headroom: Headroom,
     bytes_max: usize,
     stretches: Vec<Stretch>,
     len: usize,
@@ -47,6 +48,7 @@ impl Sorter {
             form,
             entries: Vec::new(),
             beside: 0,
+            headroom: Headroom::new(),
             bytes_max,
             stretches: Vec::new(),
             len: 0,
@@ -62,6 +64,7 @@ impl Sorter {
             self.beside = 0;
         }
         self.beside += beside;
+        self.headroom.take(beside);
         self.entries.push(entry);
         self.len += 1;
     }

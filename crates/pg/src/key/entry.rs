@@ -138,13 +138,16 @@ impl Entry {
         self.bytes.as_ref().map_or(0, |bytes| bytes.bytes.len())
     }
 
+    /// Bytes of memory that it takes beside itself.
+    pub(crate) fn bytes_beside(&self) -> usize {
+        self.bytes
+            .as_ref()
+            .map_or(0, |bytes| ALLOCATION_BYTES + bytes.bytes.len())
+    }
+
     /// Memory that it takes, in entries of integers.
     pub(crate) fn weight(&self) -> usize {
-        let bytes = self
-            .bytes
-            .as_ref()
-            .map_or(0, |bytes| ALLOCATION_BYTES + bytes.bytes.len());
-        1 + bytes / size_of::<Self>()
+        1 + self.bytes_beside() / size_of::<Self>()
     }
 
     /// The key as trees know it, which `scratch` has if the entry is an integer.

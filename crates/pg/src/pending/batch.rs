@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use crate::compat::FileName;
-use crate::error::reserve;
+use crate::error::{FEWER_ENTRIES, Headroom, expect_memory, reserve};
 use crate::key::Entry;
 
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
@@ -23,6 +23,8 @@ pub(super) struct Batch {
     /// The first entries, sorted, for scans.
     view: Vec<Entry>,
     weight: usize,
+    /// For what entries take beside themselves.
+    headroom: Headroom,
 }
 
 impl Batch {
@@ -34,6 +36,7 @@ impl Batch {
             owners: Vec::new(),
             view: Vec::new(),
             weight: 0,
+            headroom: Headroom::new(),
         }
     }
 
@@ -54,6 +57,7 @@ impl Batch {
             let more = self.entries.len().max(FIRST_ENTRIES);
             reserve(&mut self.entries, more);
         }
+        self.headroom.take(entry.bytes_beside());
         if self.owners.last().is_none_or(|&(last, _)| last != owner) {
             self.owners.push((owner, self.entries.len()));
         }
@@ -120,18 +124,28 @@ impl Batch {
     /// was pushed since the last call.
     pub(super) fn between(&mut self, from: &Entry, to: &Entry) -> Vec<Entry> {
         if self.entries.len() - self.view.len() > UNSORTED_MAX {
+            let more = self.entries.len() - self.view.len();
+            reserve(&mut self.view, more);
             self.view.extend_from_slice(&self.entries[self.view.len()..]);
-            // Stable sorting finds the sorted part and merges the rest into it.
-            self.view.sort();
+            sort(&mut self.view);
         }
-        let is_between = |entry: &Entry| (from..=to).contains(&entry);
         let start = self.view.partition_point(|entry| entry < from);
-        let sorted = self.view[start..].iter().take_while(|entry| is_between(entry));
-        let unsorted = self.entries[self.view.len()..]
-            .iter()
-            .filter(|entry| is_between(entry));
-        let mut found: Vec<Entry> = sorted.chain(unsorted).cloned().collect();
-        found.sort();
+        let end = self.view.partition_point(|entry| entry <= to).max(start);
+        let mut found = Vec::new();
+        reserve(&mut found, end - start);
+        found.extend_from_slice(&self.view[start..end]);
+        let unsorted = self.entries[self.view.len()..].iter();
+        found.extend(unsorted.filter(|entry| (from..=to).contains(entry)).cloned());
+        if !found.is_sorted() {
+            sort(&mut found);
+        }
         found
     }
+}
+
+/// Sorts entries of which the first are sorted: stable sorting finds those and merges the rest into
+/// them, by memory for half of them.
+fn sort(entries: &mut [Entry]) {
+    expect_memory(size_of_val(entries), FEWER_ENTRIES);
+    entries.sort();
 }

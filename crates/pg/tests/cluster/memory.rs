@@ -68,25 +68,45 @@ fn builds_keep_within_their_memory() {
     }
 }
 
-/// Where the system has no more memory, a build and a transaction end with an error, and the server
-/// goes on.
+/// Where the system has no more memory, a build, a transaction and a list end with an error, and
+/// the server goes on.
 #[test]
 fn no_memory_is_an_error() {
     let (cluster, _) = filled(600_000);
     let rows = "SELECT (random() * 1e9)::int8, i FROM generate_series(1, 600000) i";
-    for statement in [
-        "SET maintenance_work_mem = '1GB'; CREATE INDEX t_k ON t USING bedload (k)".to_owned(),
-        format!("SET bedload.batch_entries = 1000000; INSERT INTO u {rows}"),
+    let list = "SELECT count(*) FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000000)::int8))";
+    let by_index = "SET enable_seqscan = off; SET enable_bitmapscan = off";
+    // An array of a list takes memory before the list does, by which such a session has more.
+    for (statement, mebibytes) in [
+        (
+            "SET maintenance_work_mem = '1GB'; CREATE INDEX t_k ON t USING bedload (k)".to_owned(),
+            8,
+        ),
+        (
+            "SET maintenance_work_mem = '1GB'; CREATE INDEX t_k ON t USING bedload (k, id)".to_owned(),
+            8,
+        ),
+        (
+            format!("SET bedload.batch_entries = 1000000; INSERT INTO u {rows}"),
+            8,
+        ),
+        (
+            format!("SET bedload.batch_entries = 10000000; INSERT INTO v {rows}"),
+            8,
+        ),
+        (format!("{by_index}; {list}"), 64),
+        (format!("{by_index}; {}", list.replace(" u ", " v ")), 64),
     ] {
         let mut client = cluster.client();
         execute(
             &mut client,
-            "DROP TABLE IF EXISTS u;
+            "DROP TABLE IF EXISTS u, v;
              CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k);
-             INSERT INTO u SELECT i, i FROM generate_series(1, 1000) i",
+             CREATE TABLE v (k int8, id int8); CREATE INDEX v_k ON v USING bedload (k, id);
+             INSERT INTO u SELECT i, i FROM generate_series(1, 1000) i; INSERT INTO v SELECT * FROM u",
         );
         let process = number(&mut client, "SELECT pg_backend_pid()::int8");
-        let most = address_space(&mut client, "VmSize") + (8 << 20);
+        let most = address_space(&mut client, "VmSize") + (mebibytes << 20);
         let limited = cluster
             .owned(Path::new("prlimit"))
             .args([&format!("--pid={process}"), &format!("--as={most}:{most}")])
@@ -98,9 +118,16 @@ fn no_memory_is_an_error() {
             Some(&SqlState::OUT_OF_MEMORY),
             "{statement}: {error:?}"
         );
+        // That is ours, as the server's own has no hint.
+        let hint = error.as_db_error().and_then(postgres::error::DbError::hint);
+        assert!(hint.is_some(), "{statement}: {error:?}");
         let mut client = cluster.client();
-        execute(&mut client, "INSERT INTO u VALUES (7, 7)");
+        execute(
+            &mut client,
+            "INSERT INTO u VALUES (7, 7); INSERT INTO v VALUES (7, 7)",
+        );
         check(&mut client, "u_k");
+        check(&mut client, "v_k");
     }
 }
 

@@ -6,12 +6,13 @@
 
 #![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Ordering;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use crate::error::fail;
+use crate::error::{FEWER_VALUES, expect_memory, fail};
 use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
 
 /// The most ranges of a scan; more values of further columns are looked for entry by entry.
@@ -116,10 +117,11 @@ impl Search {
         let mut rest = conditions.into_iter().enumerate();
         let mut last = None;
         for (at, condition) in rest.by_ref() {
-            let points = condition.points();
+            let (tag, points) = condition.points();
             // One column alone has as many ranges as values are listed.
             let multiplies = prefixes.len() > 1 && points.len() > 1;
             if points.is_empty() || (multiplies && prefixes.len() * points.len() > RANGES_MAX) {
+                drop(points);
                 last = Some((at, condition));
                 break;
             }
@@ -127,19 +129,19 @@ impl Search {
             for prefix in &prefixes {
                 longer.extend(points.iter().map(|point| {
                     step();
-                    [&prefix[..], point].concat()
+                    [prefix, &[tag][..], point].concat()
                 }));
             }
             prefixes = longer;
         }
-        let range = |prefix: &Vec<u8>| {
+        let range = |prefix: Vec<u8>| {
             step();
             match &last {
-                Some((_, condition)) => form.range_of(prefix, condition.start(), condition.end()),
-                None => form.range_of_key(prefix),
+                Some((_, condition)) => form.range_of(&prefix, condition.start(), condition.end()),
+                None => form.range_of_key(&prefix),
             }
         };
-        let ranges = prefixes.iter().map(range).collect();
+        let ranges = prefixes.into_iter().map(range).collect();
         let is_bounded = last
             .as_ref()
             .is_none_or(|(_, condition)| condition.has_both_ends());
@@ -272,12 +274,17 @@ impl Condition {
         }
         // SAFETY: the caller's; the argument of such a key is an array.
         let elements = unsafe { Elements::of(key.sk_argument) };
-        let found: Vec<Values> = elements.present().filter_map(values).collect();
-        elements.free();
+        elements.expect_memory(form);
         if strategy == pg_sys::BTEqualStrategyNumber {
-            self.list(found.into_iter().filter_map(|(start, _)| start));
+            let mut found = Vec::with_capacity(elements.count);
+            let limits = elements.present().filter_map(values);
+            found.extend(limits.filter_map(|(start, _)| start).map(|limit| limit.value));
+            elements.free();
+            self.list(found);
             return true;
         }
+        let found: Vec<Values> = elements.present().filter_map(values).collect();
+        elements.free();
         // One of them has to match, so the widest does.
         let order = |a: &Limit, b: &Limit| self.column.compare(&a.value, &b.value);
         let (starts, ends): (Vec<_>, Vec<_>) = found.into_iter().unzip();
@@ -367,13 +374,12 @@ impl Condition {
     }
 
     /// Asks for one of some values, beyond what is asked for.
-    fn list(&mut self, limits: impl Iterator<Item = Limit>) {
+    fn list(&mut self, mut values: Vec<Vec<u8>>) {
         let compare = |a: &[u8], b: &[u8]| {
             step();
             self.column.compare(a, b)
         };
-        let mut values: Vec<Vec<u8>> = limits.map(|limit| limit.value).collect();
-        values.sort_by(|a, b| compare(a, b));
+        values.sort_unstable_by(|a, b| compare(a, b));
         values.dedup_by(|a, b| compare(a, b).is_eq());
         if let Some(listed) = &self.any_of {
             values.retain(|value| listed.binary_search_by(|other| compare(other, value)).is_ok());
@@ -432,17 +438,19 @@ impl Condition {
         }
     }
 
-    /// The values it may have, as keys have them, if they are few and known; else none.
-    fn points(&self) -> Vec<Vec<u8>> {
-        let tagged = |value: &[u8]| [&[self.column.tag(false)], value].concat();
-        match (&self.any_of, &self.start, &self.end) {
-            _ if self.nulls == Nulls::Only => vec![vec![self.column.tag(true)]],
-            (Some(listed), ..) => listed.iter().map(|value| tagged(value)).collect(),
+    /// The values it may have, if they are few and known, else none; and the tag before each.
+    fn points(&self) -> (u8, Cow<'_, [Vec<u8>]>) {
+        let one = |value| Cow::Owned(vec![value]);
+        let is_null = self.nulls == Nulls::Only;
+        let points = match (&self.any_of, &self.start, &self.end) {
+            _ if is_null => one(Vec::new()),
+            (Some(listed), ..) => Cow::Borrowed(&listed[..]),
             (None, Some(start), Some(end)) if self.column.compare(&start.value, &end.value).is_eq() => {
-                vec![tagged(&start.value)]
+                one(start.value.clone())
             }
-            _ => Vec::new(),
-        }
+            _ => Cow::Owned(Vec::new()),
+        };
+        (self.column.tag(is_null), points)
     }
 
     /// Where it begins: the bytes of a key, and whether those that begin so are left out; none at
@@ -545,6 +553,18 @@ impl Elements {
                 count: usize::try_from(count).unwrap_or(0),
             }
         }
+    }
+
+    /// Sees to it that there is memory for a list of them, and for a range for each.
+    fn expect_memory(&self, form: Form) {
+        let (each, copies) = match form {
+            Form::Integers(_) => (128, 0),
+            // The value, the key that it is in, and both ends of a range.
+            Form::Columns(_) => (320, 4),
+        };
+        // SAFETY: the array is there until the elements are freed.
+        let len = unsafe { pgrx::varlena::varsize_any(self.array.cast()) };
+        expect_memory(self.count * each + len * copies, FEWER_VALUES);
     }
 
     /// Those that are not null.
