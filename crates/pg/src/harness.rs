@@ -253,6 +253,38 @@ fn harness_memory_of_scans(table: pg_sys::Oid, index: pg_sys::Oid, scans: i64) -
     }
 }
 
+/// The address of the row that an index-only scan comes to first under the snapshot by which the
+/// planner of version 18 looks for the least value: the block times 65,536, and the offset.
+#[pg_extern(sql = false)]
+fn harness_first_row_for_the_planner(table: pg_sys::Oid, index: pg_sys::Oid) -> i64 {
+    let lock = pg_sys::AccessShareLock.cast_signed();
+    // SAFETY: both are locked by opening them, and closed behind the scan; an error ends the
+    // transaction. Nothing else of the snapshot is asked.
+    unsafe {
+        let (table, index) = (pg_sys::table_open(table, lock), pg_sys::index_open(index, lock));
+        let mut snapshot = pg_sys::SnapshotData {
+            snapshot_type: pg_sys::SnapshotType::SNAPSHOT_NON_VACUUMABLE,
+            vistest: pg_sys::GlobalVisTestFor(table),
+            ..Default::default()
+        };
+        #[cfg(not(feature = "pg18"))]
+        let scan = pg_sys::index_beginscan(table, index, &raw mut snapshot, 0, 0);
+        #[cfg(feature = "pg18")]
+        let scan = pg_sys::index_beginscan(table, index, &raw mut snapshot, std::ptr::null_mut(), 0, 0);
+        (*scan).xs_want_itup = true;
+        pg_sys::index_rescan(scan, std::ptr::null_mut(), 0, std::ptr::null_mut(), 0);
+        let address = pg_sys::index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection);
+        let address = address.as_ref().map_or(0, |address| {
+            let block = i64::from(address.ip_blkid.bi_hi) << 16 | i64::from(address.ip_blkid.bi_lo);
+            block << 16 | i64::from(address.ip_posid)
+        });
+        pg_sys::index_endscan(scan);
+        pg_sys::index_close(index, pg_sys::NoLock.cast_signed());
+        pg_sys::table_close(table, pg_sys::NoLock.cast_signed());
+        address
+    }
+}
+
 /// How many pages are lost. Writers wait.
 #[pg_extern(sql = false)]
 fn harness_lost(index: pg_sys::Oid) -> i64 {

@@ -14,7 +14,8 @@
 //! 4. Workers of a parallel query belong to the transaction and do not see this memory: entries are
 //!    published before a statement that may have any.
 //! 5. Scans of this process search what waits as they search the index, so they need not have it
-//!    published; but under a snapshot that sees other than committed rows they do.
+//!    published; but under a snapshot that sees other than committed rows they do, unless it is the
+//!    planner's, who looks for the least or the greatest value.
 //! 6. Under SERIALIZABLE, conflicts are looked for again when entries have been published: a scan
 //!    may have passed since they were looked for first.
 //! 7. An index may get another file within the transaction, and its old one back: entries belong to

@@ -9,6 +9,7 @@ use crate::rows::{check, create_table, execute, number};
 pub(crate) fn declare(client: &mut Client) {
     for function in [
         "harness_announced() RETURNS int8[]",
+        "harness_first_row_for_the_planner(regclass, regclass) RETURNS int8",
         "harness_store_contract(oid[]) RETURNS int8",
         "harness_tree_contract(oid[], int8, int8) RETURNS int8",
         "harness_fail(regclass, text, bool) RETURNS void",

@@ -1,8 +1,9 @@
 //! Entries of dead rows, which scans mark and pass over until VACUUM removes them.
 
 use crate::cluster::Cluster;
+use crate::contract::declare;
 use crate::rows::{
-    By, Rng, check, create_table, execute, execute_each, number, pages_of, rows_by, same_rows,
+    By, Rng, check, create_table, execute, execute_each, number, pages_of, pending, rows_by, same_rows,
 };
 
 /// `ORDER BY k LIMIT 1` behind many deleted rows: only the first such query goes through them.
@@ -222,4 +223,31 @@ fn a_standby_takes_no_notice_of_marks() {
         .len(),
         4
     );
+}
+
+/// The planner of version 18 looks for the least and the greatest value by an index-only scan, and
+/// gives up after some dead rows, if it gets to see them. It plans many statements, for which what
+/// waits is not published.
+#[test]
+fn the_planner_looks_at_rows_itself() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i",
+    );
+    execute(&mut client, "DELETE FROM t WHERE k <= 500");
+    execute(&mut client, "CREATE TABLE u ()");
+    let first = "SELECT harness_first_row_for_the_planner('t', 't_k')";
+    assert_eq!(number(&mut client, first), 1, "the first row of block 0");
+    execute(
+        &mut client,
+        "BEGIN; INSERT INTO t SELECT 2000, i FROM generate_series(1, 10) i",
+    );
+    assert_eq!(pending(&mut client, "t_k"), 10);
+    number(&mut client, first);
+    assert_eq!(pending(&mut client, "t_k"), 10);
+    execute(&mut client, "ROLLBACK");
 }

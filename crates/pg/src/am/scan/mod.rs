@@ -75,7 +75,9 @@ struct Scan {
     /// Entries of the present window whose rows were found dead to everybody.
     killed: Vec<Entry>,
     rows_ahead: RowsAhead,
-    /// Block 0, pinned, under a snapshot that is not MVCC.
+    /// Whether the snapshot is MVCC.
+    is_mvcc: bool,
+    /// Block 0, pinned, under a snapshot that is not.
     barrier: pg_sys::Buffer,
     /// Pages of the visibility map that an index-only scan has looked at, pinned.
     maps: [pg_sys::Buffer; MAP_PAGES],
@@ -408,6 +410,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             },
             killed: Vec::new(),
             rows_ahead: RowsAhead::default(),
+            is_mvcc: true,
             barrier: pg_sys::InvalidBuffer.cast_signed(),
             maps: [pg_sys::InvalidBuffer.cast_signed(); MAP_PAGES],
             tuple: std::ptr::null_mut(),
@@ -443,9 +446,17 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         } else {
             std::slice::from_raw_parts((*descriptor).keyData, count)
         };
-        let snapshot = (*descriptor).xs_snapshot;
-        if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
-            pending::flush(index);
+        let snapshot = (*descriptor)
+            .xs_snapshot
+            .as_ref()
+            .map(|snapshot| snapshot.snapshot_type);
+        scan.is_mvcc = snapshot.is_none_or(|snapshot| snapshot == pg_sys::SnapshotType::SNAPSHOT_MVCC);
+        if !scan.is_mvcc {
+            // The planner's search for the least or the greatest value (version 18) would publish
+            // what waits with every statement.
+            if snapshot != Some(pg_sys::SnapshotType::SNAPSHOT_NON_VACUUMABLE) {
+                pending::flush(index);
+            }
             if scan.barrier == pg_sys::InvalidBuffer.cast_signed() {
                 scan.barrier = pg_sys::ReadBuffer(index, 0);
             }
@@ -511,7 +522,9 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
                 crate::hooks::pause(crate::hooks::Pause::Row);
                 return true;
             }
-            if scan.sees_row(descriptor) {
+            // Under another snapshot the caller looks at rows itself: the planner gives up after
+            // some that are dead.
+            if !scan.is_mvcc || scan.sees_row(descriptor) {
                 scan.form_tuple(descriptor);
                 return true;
             }
