@@ -54,11 +54,11 @@ enum Before {
     /// A store without this table.
     Store,
     /// The table, up to the mark. No rows expire that could not be brought back.
-    Table(Mark, RetentionPause),
+    Table(Mark, Option<RetentionPause>),
     /// The table with a key, whose rows may be replaced and do not come back.
     Keyed(Mark),
     /// The sparse table, whose rows may be written over.
-    Sparse(Snapshot, RetentionPause),
+    Sparse(Snapshot, Option<RetentionPause>),
 }
 
 impl Found {
@@ -142,10 +142,12 @@ impl Found {
         };
         match table {
             Some(table) => {
+                // What has a source stays, whatever comes of the run.
+                let pause = args.source_id.is_none().then(|| table.pause_retention());
                 let before = match table.layout() {
                     Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),
-                    Layout::Indexed => Before::Table(table.mark(), table.pause_retention()),
-                    _ => Before::Sparse(store.snapshot(), table.pause_retention()),
+                    Layout::Indexed => Before::Table(table.mark(), pause),
+                    _ => Before::Sparse(store.snapshot(), pause),
                 };
                 Ok(Target {
                     path,
@@ -240,8 +242,10 @@ impl Target {
 
     pub(super) fn close(self) -> Result<()> {
         let Self { store, before, .. } = self;
-        // Nothing is taken back any more: the last flush finds what has expired.
-        drop(before);
+        if let Before::Table(_, Some(pause)) | Before::Sparse(_, Some(pause)) = before {
+            // Nothing is taken back any more.
+            pause.end()?;
+        }
         Ok(store.close()?)
     }
 

@@ -299,7 +299,9 @@ impl Engine {
                 let sorted = SortedBatch::new(schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
                 generation.append(table.entry.id, sorted.numbered(first + begin as u64));
-                let rows = flush_generation(self.storage(pages), catalogue, &generation)?;
+                let rows = flush_generation(self.storage(pages), catalogue, &generation, |table| {
+                    self.are_settled(table)
+                })?;
                 self.counters.wrote(rows);
             }
             Ok(())

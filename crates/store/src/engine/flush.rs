@@ -10,7 +10,7 @@ use super::state::Engine;
 use super::table_name::check_name;
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{Generation, TableSchema};
+use crate::rows::{Generation, TableId, TableSchema};
 use crate::table::{Catalogue, FlushedRows, Grid, Storage, StoredTable};
 use crate::wal::Record;
 
@@ -179,12 +179,15 @@ impl Engine {
     }
 
     /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has the change
-    /// alone, and sealed generations stay in memory and in the log.
+    /// alone, and sealed generations stay in memory and in the log. So the log that the checkpoint
+    /// before needs stays, too, and would let a reader of a damaged superblock take that one for
+    /// the newest. A second checkpoint takes its place.
     pub(super) fn change_catalogue(
         &self,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
-        self.checkpoint(false, change)
+        self.checkpoint(false, change)?;
+        self.checkpoint(false, |_, _| Ok(()))
     }
 
     fn checkpoint(
@@ -209,9 +212,11 @@ impl Engine {
         let mut catalogue = Catalogue::clone(&view.catalogue);
         let storage = self.storage(&self.pages);
         let left = &view.generations()[if flushes { view.sealed().len() } else { 0 }..];
-        let mut sealed = view.sealed().iter().filter(|_| flushes);
-        let flushed = sealed.try_for_each(|generation| -> Result<()> {
-            let rows = flush_generation(storage, &mut catalogue, generation)?;
+        let mut sealed = view.sealed().iter().enumerate().filter(|_| flushes);
+        let flushed = sealed.try_for_each(|(number, generation)| -> Result<()> {
+            let later = &view.generations()[number + 1..];
+            let are_settled = |table| !take_back(later, table);
+            let rows = flush_generation(storage, &mut catalogue, generation, are_settled)?;
             self.counters.wrote(rows);
             Ok(())
         });
@@ -263,6 +268,13 @@ impl Engine {
     }
 }
 
+/// Whether one of some generations takes rows of a table back that an earlier one has: until then
+/// these rows make no others expire.
+pub(super) fn take_back(generations: &[Arc<Generation>], table: TableId) -> bool {
+    let mut heads = generations.iter().filter_map(|generation| generation.head(table));
+    heads.any(|head| head.takes_back())
+}
+
 /// Dropped if a checkpoint ends by a panic: pages have rows by then that the catalogue does not
 /// know of, and the next flush would add them again.
 struct Unwound<'e>(&'e Engine);
@@ -284,19 +296,20 @@ struct Seal {
     holds_back: bool,
 }
 
-/// Applies the rows and deletions of a sealed generation to the trees. Tells where the rows of
-/// indexed tables went.
+/// Applies the rows and deletions of a sealed generation to the trees, and lets rows of tables
+/// expire that `are_settled`. Tells where the rows of indexed tables went.
 pub(super) fn flush_generation(
     storage: Storage<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
+    are_settled: impl Fn(TableId) -> bool,
 ) -> Result<FlushedRows> {
     let mut flushed = FlushedRows::default();
     for id in generation.tables() {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id), generation.head(id)) {
             let mut table = StoredTable::clone(table);
-            flushed += table.flush(storage, &head)?;
+            flushed += table.flush(storage, &head, &|| are_settled(id))?;
             catalogue.put(table);
         }
     }

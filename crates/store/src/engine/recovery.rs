@@ -103,6 +103,7 @@ pub(super) fn recover(
         head_bytes: options.head_bytes,
         reserve: Some(reserve),
         is_full: false,
+        is_read: false,
         log: Some((disk.clone(), log_dir.clone())),
         ahead: HashSet::new(),
     };
@@ -120,6 +121,7 @@ pub(super) fn recover(
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
     recovery.give_up_ahead();
+    recovery.is_read = true;
     // A superblock that is not whole is that of a checkpoint that was cut short: had it been
     // complete, the log that the other one needs would be gone. A checkpoint writes over it, and
     // replaces a damaged copy of the catalogue.
@@ -188,6 +190,8 @@ pub(super) struct Recovery<'p> {
     pub(super) reserve: Option<&'p Reserve>,
     /// Whether the disk is full, and rows stay in memory.
     pub(super) is_full: bool,
+    /// Whether the whole log was read.
+    pub(super) is_read: bool,
     /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no
     /// blocks of this store.
     pub(super) log: Option<(Arc<dyn Disk>, PathBuf)>,
@@ -312,7 +316,9 @@ impl Recovery<'_> {
             pages: &self.working,
             blocks: &self.blocks,
         };
-        flush_generation(storage, &mut self.catalogue, &self.generation)?;
+        // Records behind may take back what the generation has.
+        let is_read = self.is_read;
+        flush_generation(storage, &mut self.catalogue, &self.generation, |_| is_read)?;
         self.blocks.sync()?;
         let meta = CheckpointMeta {
             log_start,

@@ -1,9 +1,9 @@
 //! For how long rows of a table are kept.
 
-use super::flush::flush_generation;
+use super::flush::{flush_generation, take_back};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Generation, TableId};
+use crate::rows::{Generation, TableEntry, TableId};
 
 impl Engine {
     /// Keeps rows of a table for so many ticks from now on, durably; what is older goes at once.
@@ -13,6 +13,19 @@ impl Engine {
                 "rows cannot be kept for no time; delete them instead",
             ));
         }
+        self.expire(id, |table| table.retention = ticks)
+    }
+
+    /// Lets the rows of a table go that have expired.
+    pub(crate) fn let_expire(&self, id: TableId) -> Result<()> {
+        let view = self.view();
+        match view.catalogue.get(id) {
+            Some(table) if table.entry.retention.is_some() => self.expire(id, |_| {}),
+            _ => Ok(()),
+        }
+    }
+
+    fn expire(&self, id: TableId, change: impl Fn(&mut TableEntry)) -> Result<()> {
         self.check_writable()?;
         self.with_reserve(|| {
             let _flushing = self.flush.lock();
@@ -26,13 +39,19 @@ impl Engine {
                     return Ok(());
                 };
                 let mut table = (**table).clone();
-                table.entry.retention = ticks;
+                change(&mut table.entry);
                 catalogue.put(table);
                 // A flush of nothing: it removes what has expired.
                 let nothing = Generation::new(0, first);
                 nothing.touch(id);
-                flush_generation(self.storage(pages), catalogue, &nothing).map(drop)
+                let are_settled = |table| self.are_settled(table);
+                flush_generation(self.storage(pages), catalogue, &nothing, are_settled).map(drop)
             })
         })
+    }
+
+    /// Whether nothing that is not sealed takes rows of a table back.
+    pub(super) fn are_settled(&self, table: TableId) -> bool {
+        !take_back(std::slice::from_ref(self.view().active()), table)
     }
 }

@@ -250,6 +250,11 @@ impl Head {
         self.changes.read().has_deletions()
     }
 
+    /// Whether it takes rows of some times or sequence numbers back.
+    pub(crate) fn takes_back(&self) -> bool {
+        !self.changes.read().deletions.is_empty()
+    }
+
     /// The latest time of a row.
     pub(crate) fn latest(&self) -> Option<i64> {
         let runs = self.parts.sorted();

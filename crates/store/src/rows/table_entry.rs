@@ -31,10 +31,17 @@ pub(crate) struct TableEntry {
 
 impl TableEntry {
     /// The deletion of the rows that the retention of the table does not keep, given the time of
-    /// the newest row and a sequence number above all of them; none if it keeps all, or is paused.
-    pub(crate) fn expired(&self, newest: Option<i64>, at: u64) -> Option<Deletion> {
+    /// the newest row and a sequence number above all of them; none if it keeps all, is paused, or
+    /// if rows are taken back later, for all that `are_settled` knows: it is asked after the pause,
+    /// which ends after the taking back.
+    pub(crate) fn expired(
+        &self,
+        newest: Option<i64>,
+        at: u64,
+        are_settled: impl Fn() -> bool,
+    ) -> Option<Deletion> {
         let first = newest?.checked_sub_unsigned(self.retention?)?;
-        if self.pauses.load(Ordering::Relaxed) > 0 {
+        if self.pauses.load(Ordering::Acquire) > 0 || !are_settled() {
             return None;
         }
         Some(Deletion {

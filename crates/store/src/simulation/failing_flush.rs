@@ -193,6 +193,16 @@ fn each_of_two_tables_that_no_flush_gets_past_can_be_dropped() {
     let is_lost = |problem: &Problem| problem.reason == "no tree reaches it";
     assert!(problems.iter().all(is_lost), "{problems:?}");
 
+    // Nor is a table back if the newest superblock is damaged.
+    for slot in [0, 32 << 10] {
+        let image = disk.copy();
+        image.change(&data(), places[1], 1);
+        image.change(&data(), slot + 24, 1);
+        let store = open(&image, options()).expect("by the other superblock");
+        assert_eq!(store.tables(), ["b"], "without the superblock at {slot}");
+        assert_eq!(count(&store.table("b").expect("there")), OLD + 2 * BATCH);
+    }
+
     store.drop_table("b").expect("its rows are given up");
     let schema = TableSchema::new(columns(), "at").expect("storable");
     let c = store.create_table("c", schema).expect("nothing is in the way");

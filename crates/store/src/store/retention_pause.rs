@@ -4,12 +4,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Table;
+use crate::error::Result;
 
 /// No row of a table expires while it is held ([`Table::pause_retention`]).
+///
+/// Once it is dropped, the next flush that has rows of the table finds those that have expired.
 #[derive(Debug)]
 #[must_use = "rows expire again once it is dropped"]
 pub struct RetentionPause {
     pauses: Arc<AtomicUsize>,
+    table: Table,
+}
+
+impl RetentionPause {
+    /// Ends the pause, and lets rows go that have expired meanwhile. Flushes all tables if the
+    /// table has a retention.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; the disk is full or fails.
+    pub fn end(self) -> Result<()> {
+        let table = self.table.clone();
+        drop(self);
+        table.shared.engine.let_expire(table.table.entry.id)
+    }
 }
 
 impl Table {
@@ -37,20 +55,21 @@ impl Table {
     /// table.append(&row(1_000_000)?)?;
     /// store.flush()?;
     /// table.retract_since(mark)?;
-    /// drop(pause);
-    /// store.flush()?;
+    /// pause.end()?;
     /// assert_eq!(table.range(..)?.count()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause_retention(&self) -> RetentionPause {
         let pauses = Arc::clone(&self.table.entry.pauses);
         pauses.fetch_add(1, Ordering::Relaxed);
-        RetentionPause { pauses }
+        let table = self.clone();
+        RetentionPause { pauses, table }
     }
 }
 
 impl Drop for RetentionPause {
     fn drop(&mut self) {
-        self.pauses.fetch_sub(1, Ordering::Relaxed);
+        // What was taken back within the pause is seen by whoever sees its end.
+        self.pauses.fetch_sub(1, Ordering::Release);
     }
 }

@@ -260,17 +260,25 @@ impl StoredTable {
         }
     }
 
-    /// Applies the rows and deletions of a sealed head; the table is then what it is afterwards.
-    /// Tells where the rows went of a table that has a tree of them.
-    pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<FlushedRows> {
+    /// Applies the rows and deletions of a sealed head, and lets rows expire if `are_settled` says
+    /// that no later head takes rows back; the table is then what it is afterwards. Tells where the
+    /// rows went of a table that has a tree of them.
+    pub(crate) fn flush(
+        &mut self,
+        storage: Storage<'_>,
+        head: &Head,
+        are_settled: &dyn Fn() -> bool,
+    ) -> Result<FlushedRows> {
         match &mut self.body {
-            Body::Indexed { order, .. } => indexed::flush(storage.pages, &mut self.entry, order, head),
+            Body::Indexed { order, .. } => {
+                indexed::flush(storage.pages, &mut self.entry, order, head, are_settled)
+            }
             Body::Sparse(sparse) => {
                 let flush = SparseFlush {
                     pages: storage.pages,
                     files: storage.blocks,
                 };
-                *sparse = flush.flush(&mut self.entry, sparse, head)?;
+                *sparse = flush.flush(&mut self.entry, sparse, head, are_settled)?;
                 Ok(FlushedRows::default())
             }
         }

@@ -281,6 +281,7 @@ impl<'t> Target<'t> {
                 head_bytes: options.head_bytes,
                 reserve: None,
                 is_full: false,
+                is_read: false,
                 log: None,
                 ahead: HashSet::new(),
             },

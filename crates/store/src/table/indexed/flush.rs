@@ -56,6 +56,7 @@ pub(crate) fn flush(
     table: &mut TableEntry,
     order: &mut ArrivalMeasure,
     head: &Head,
+    are_settled: &dyn Fn() -> bool,
 ) -> Result<FlushedRows> {
     let tree = open(pages, table)?;
     let kind = kind_of(table.id, &table.schema);
@@ -71,7 +72,8 @@ pub(crate) fn flush(
     order.note_flushed();
     let mut rows = rows.without(&deletions);
     // Rows that were deleted make no others too old.
-    if let Some((expired, is_due)) = expired(&tree, table, &rows, end_sequence)? {
+    let expired = expired(&tree, table, (&rows, end_sequence), are_settled)?;
+    if let Some((expired, is_due)) = expired {
         let mut deletions = Deletions::default();
         deletions.put(&expired);
         if is_due {
@@ -93,15 +95,15 @@ pub(crate) fn flush(
 fn expired<S: PageStore>(
     tree: &Body<S>,
     table: &TableEntry,
-    rows: &RowsInOrder,
-    end_sequence: u64,
+    (rows, end_sequence): (&RowsInOrder, u64),
+    are_settled: &dyn Fn() -> bool,
 ) -> Result<Option<(Deletion, bool)>> {
     if table.retention.is_none() {
         return Ok(None);
     }
     let of_tree = newest(tree)?;
     let of_rows = rows.last().map(|(time, _)| time);
-    let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
+    let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence, are_settled) else {
         return Ok(None);
     };
     // A sixteenth of the time later: the leaves in which the time ends are not written at each

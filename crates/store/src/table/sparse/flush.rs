@@ -54,6 +54,7 @@ impl SparseFlush<'_> {
         table: &mut TableEntry,
         sparse: &SparseEntry,
         head: &Head,
+        are_settled: &dyn Fn() -> bool,
     ) -> Result<SparseEntry> {
         let mut deletions = head.deletions(u64::MAX);
         let in_order = head.in_order();
@@ -63,7 +64,8 @@ impl SparseFlush<'_> {
             .collect();
         let rows = new_rows(sparse, &in_order, &cells);
         let written = head.blocks(u64::MAX);
-        deletions.extend(expired_files(table, sparse, &rows, &deletions)?);
+        let expired = expired_files((table, sparse), &rows, &deletions, are_settled)?;
+        deletions.extend(expired);
         let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
             flush: self,
@@ -118,10 +120,10 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
 /// is as new as the last file begins, at least. Rows that were deleted make no others too old, so
 /// files that had some do not count, whatever they have left.
 fn expired_files(
-    table: &TableEntry,
-    sparse: &SparseEntry,
+    (table, sparse): (&TableEntry, &SparseEntry),
     rows: &[NewRow<'_>],
     deletions: &[Deletion],
+    are_settled: &dyn Fn() -> bool,
 ) -> Result<Option<Deletion>> {
     let (shape, grid) = (&sparse.shape, sparse.grid);
     let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
@@ -138,7 +140,7 @@ fn expired_files(
     let newest = files.keys().rev().find(is_whole).map(|&file| begin(file));
     let newest = newest.max(rows.iter().rev().find(is_left).map(|row| row.time));
     let end_sequence = rows.iter().map(|row| row.sequence + 1).max().unwrap_or(0);
-    let Some(expired) = table.expired(newest, table.end_sequence.max(end_sequence)) else {
+    let Some(expired) = table.expired(newest, table.end_sequence.max(end_sequence), are_settled) else {
         return Ok(None);
     };
     let (tick, _) = grid.tick(*expired.times.end());
