@@ -1,9 +1,11 @@
 //! The entries that wait for one file of an index.
 
+use std::mem;
+
 use pgrx::pg_sys;
 
 use crate::compat::FileName;
-use crate::error::{FEWER_ENTRIES, Headroom, expect_memory, reserve};
+use crate::error::{FEWER_ENTRIES, Headroom, error_point, expect_memory, reserve};
 use crate::key::Entry;
 
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
@@ -124,10 +126,14 @@ impl Batch {
     /// was pushed since the last call.
     pub(super) fn between(&mut self, from: &Entry, to: &Entry) -> Vec<Entry> {
         if self.entries.len() - self.view.len() > UNSORTED_MAX {
-            let more = self.entries.len() - self.view.len();
-            reserve(&mut self.view, more);
-            self.view.extend_from_slice(&self.entries[self.view.len()..]);
-            sort(&mut self.view);
+            // Sorting may raise an error, and the transaction may continue from a savepoint:
+            // the unwinding must leave no unsorted view.
+            let mut view = mem::take(&mut self.view);
+            let more = self.entries.len() - view.len();
+            reserve(&mut view, more);
+            view.extend_from_slice(&self.entries[view.len()..]);
+            sort(&mut view);
+            self.view = view;
         }
         let start = self.view.partition_point(|entry| entry < from);
         let end = self.view.partition_point(|entry| entry <= to).max(start);
@@ -147,5 +153,6 @@ impl Batch {
 /// them, by memory for half of them.
 fn sort(entries: &mut [Entry]) {
     expect_memory(size_of_val(entries), FEWER_ENTRIES);
+    error_point();
     entries.sort();
 }

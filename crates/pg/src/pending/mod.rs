@@ -47,7 +47,8 @@
 //! - 3: `rows_that_may_be_taken_back_do_not_wait`
 //! - 4: `entries_are_published_before_a_parallel_query`
 //! - 5: `a_session_sees_what_waits_and_others_see_it_when_it_is_committed`,
-//!   `entries_are_published_before_a_scan_that_sees_uncommitted_rows`
+//!   `entries_are_published_before_a_scan_that_sees_uncommitted_rows`,
+//!   `a_failed_scan_leaves_no_unsorted_entries`
 //! - 6: `serializable_transactions_are_serializable`
 //! - 7: those of `files.rs`, and `entries_belong_to_a_file`
 //! - 8: `an_index_is_locked_while_entries_wait_for_it`

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 
 use crate::cluster::{Cluster, connect};
-use crate::contract::declare;
+use crate::contract::{declare, is_raised};
 use crate::installation::always_parallel;
 use crate::rows::{
     By, check, create_table, execute, execute_each, number, pending, plan, rows_by, same_rows,
@@ -429,6 +429,32 @@ fn entries_are_published_before_a_scan_that_sees_uncommitted_rows() {
     assert_eq!(number(&mut other, seen), 1010);
     execute(&mut client, "ROLLBACK");
     assert_eq!(number(&mut other, seen), 1000);
+}
+
+/// A scan that sorts pending entries may fail for lack of memory, or in a comparison function. The
+/// transaction continues from a savepoint, and later scans find all of its rows.
+#[test]
+fn a_failed_scan_leaves_no_unsorted_entries() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let scan = "SET LOCAL enable_seqscan = off; SELECT id FROM t WHERE k BETWEEN 100 AND 300";
+    // Binary searches of descending keys miss this range, as the middle key is not in it.
+    let insert = |ids: &str| format!("INSERT INTO t SELECT 1001 - i, i FROM generate_series({ids}) i");
+    // Without and with entries that an earlier scan has sorted.
+    for earlier in ["", scan] {
+        let rows = [&insert("1, 500"), earlier, &insert("501, 1000")].join("; ");
+        execute(
+            &mut client,
+            &format!("BEGIN; {rows}; SAVEPOINT s; SELECT harness_raise_at(1)"),
+        );
+        assert!(is_raised(client.batch_execute(scan)), "it sorts");
+        execute(&mut client, "ROLLBACK TO s");
+        assert_eq!(pending(&mut client, "t_k"), 1000);
+        assert_eq!(same_rows(&mut client, "t", "k BETWEEN 100 AND 300"), 201);
+        execute(&mut client, "ROLLBACK");
+    }
 }
 
 /// No other session moves, rebuilds or drops an index for which entries wait.
