@@ -411,12 +411,18 @@ mod tests {
 
     /// An Arrow file and an Arrow stream.
     fn sound_arrow(codec: Option<CompressionType>) -> [Vec<u8>; 2] {
-        let (schema, options) = (batch().schema(), IpcWriteOptions::default());
+        arrow_of(&[batch()], codec)
+    }
+
+    fn arrow_of(batches: &[RecordBatch], codec: Option<CompressionType>) -> [Vec<u8>; 2] {
+        let (schema, options) = (batches[0].schema(), IpcWriteOptions::default());
         let options = options.try_with_compression(codec).unwrap();
         let mut file = FileWriter::try_new_with_options(Vec::new(), &schema, options.clone()).unwrap();
-        file.write(&batch()).unwrap();
         let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
-        stream.write(&batch()).unwrap();
+        for batch in batches {
+            file.write(batch).unwrap();
+            stream.write(batch).unwrap();
+        }
         [file.into_inner().unwrap(), stream.into_inner().unwrap()]
     }
 
@@ -505,6 +511,27 @@ mod tests {
             for sound in sound_arrow(codec) {
                 let (errors, _) = errors_of_mutants(&sound, 11);
                 assert!(errors > 10, "{errors} errors");
+            }
+        }
+    }
+
+    /// The bytes where such a buffer lies are those of the next message.
+    #[test]
+    fn compressed_batches_may_end_with_an_empty_buffer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sound");
+        let columns: [(&str, ArrayRef); 2] = [
+            (
+                "t",
+                Arc::new((0..2).map(Some).collect::<TimestampMillisecondArray>()),
+            ),
+            ("text", Arc::new(StringArray::from(vec![None, Some("")]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        for (codec, _) in CODECS {
+            for sound in arrow_of(&[batch.clone(), batch.clone()], Some(codec)) {
+                std::fs::write(&path, sound).unwrap();
+                assert_eq!(read(&path).unwrap(), 4);
             }
         }
     }

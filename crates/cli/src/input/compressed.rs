@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 
-use arrow_ipc::{Block, Message, RecordBatch, root_as_footer, root_as_message};
+use arrow_ipc::{Block, Buffer, Message, RecordBatch, root_as_footer, root_as_message};
 
 /// Stands before the length of a message since version 0.15 of Arrow.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -49,8 +49,12 @@ fn check_block(file: &File, block: &Block) -> io::Result<()> {
     let Some(Ok(message)) = message.get(4..).map(root_as_message) else {
         return Ok(());
     };
+    let body_len = u64::try_from(block.bodyLength()).unwrap_or(0);
     check(message, |offset| {
         let mut bytes = [0; 8];
+        if offset.checked_add(8)? > body_len {
+            return None;
+        }
         let at = at.checked_add(metadata_len)?.checked_add(offset)?;
         file.read_exact_at(&mut bytes, at).ok()?;
         Some(bytes)
@@ -79,7 +83,9 @@ fn compressed(message: Message<'_>) -> Option<RecordBatch<'_>> {
 /// Checks the buffers of a message; `body` gives eight bytes of its body.
 fn check(message: Message<'_>, body: impl Fn(u64) -> Option<[u8; 8]>) -> io::Result<()> {
     let buffers = compressed(message).and_then(|batch| batch.buffers());
-    for buffer in buffers.into_iter().flatten() {
+    // Empty buffers have no length before them.
+    let with_length = |buffer: &&Buffer| buffer.length() >= 8;
+    for buffer in buffers.into_iter().flatten().filter(with_length) {
         let Some(length) = u64::try_from(buffer.offset()).ok().and_then(&body) else {
             continue;
         };
