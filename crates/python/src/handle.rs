@@ -30,23 +30,34 @@ impl Handle {
     }
 
     pub(crate) fn store(&self) -> PyResult<bedload::Store> {
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner).clone();
-        store.ok_or_else(|| {
-            error::raise(
-                "ClosedError",
-                format!("the store {} is closed", self.path.display()),
-            )
-        })
+        self.open_store().ok_or_else(|| self.closed())
     }
 
     /// The present state, until this store is closed.
     pub(crate) fn moment(&self) -> PyResult<Arc<Moment>> {
+        self.open_moment().ok_or_else(|| self.closed())
+    }
+
+    fn open_store(&self) -> Option<bedload::Store> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn open_moment(&self) -> Option<Arc<Moment>> {
         // Locked first, so that no moment of an open store escapes `take`.
         let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-        let moment = Arc::new(Moment::new(self.store()?.snapshot()));
+        let moment = Arc::new(Moment::new(self.open_store()?.snapshot()));
         forget_dropped(&mut moments);
         moments.push(Arc::downgrade(&moment));
-        Ok(moment)
+        Some(moment)
+    }
+
+    /// Must be called without a lock: to make an exception may let other threads of Python run,
+    /// which would wait for the lock and keep the interpreter.
+    fn closed(&self) -> PyErr {
+        error::raise(
+            "ClosedError",
+            format!("the store {} is closed", self.path.display()),
+        )
     }
 
     /// Closes the store and the moments of it; `None` if it is closed already. The caller must be

@@ -24,7 +24,9 @@ struct State {
     readers: Vec<Weak<Held>>,
 }
 
-/// The moment was closed before its reader came to the end.
+/// The moment is closed. Methods that lock it return this, and their callers make the exception:
+/// that may let other threads of Python run, which would wait for the lock and keep the
+/// interpreter.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
@@ -53,16 +55,16 @@ impl Moment {
     }
 
     /// The snapshot, if it is open.
-    pub(crate) fn snapshot(&self) -> PyResult<Snapshot> {
-        Ok(locked(&self.state).snapshot.clone().ok_or(Closed)?)
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Closed> {
+        locked(&self.state).snapshot.clone().ok_or(Closed)
     }
 
     /// Reads a scan until the moment is closed.
-    pub(crate) fn reader(&self, scan: Scan) -> PyResult<MomentReader> {
+    pub(crate) fn reader(&self, scan: Scan) -> Result<MomentReader, Closed> {
         let schema = scan.schema().clone();
         let mut state = locked(&self.state);
         if state.snapshot.is_none() {
-            return Err(Closed.into());
+            return Err(Closed);
         }
         let held = Arc::new(Mutex::new(Some(scan.into_reader())));
         forget_dropped(&mut state.readers);

@@ -107,7 +107,7 @@ impl Rows {
     }
 
     fn reader(&self) -> PyResult<MomentReader> {
-        self.moment.reader(self.scan()?)
+        Ok(self.moment.reader(self.scan()?)?)
     }
 }
 
