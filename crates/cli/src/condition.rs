@@ -1,13 +1,15 @@
 //! Conditions on columns, as `--where` takes them.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Date32Type;
+use arrow_array::{Array, ArrayRef, Date32Array, Int64Array, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Operator, Predicate, Scan, Table};
-use bedload_times::Clock;
+use bedload_times::{Clock, parse_duration};
 
 use crate::exit::{Failure, Result};
 use crate::input::parse_values;
@@ -192,20 +194,38 @@ fn literals(kind: &DataType, values: &[String]) -> Result<ArrayRef, String> {
     match kind {
         DataType::Utf8 => Ok(Arc::new(texts)),
         DataType::Timestamp(unit, zone) => times(values, *unit, zone.as_deref(), kind),
+        DataType::Date32 => dates(values, &parse_values(&texts, kind)).ok_or_else(|| not_of(kind, values)),
         DataType::FixedSizeBinary(_) | DataType::Binary => {
             Err("columns of bytes cannot be compared here".to_owned())
         }
         _ => {
             let array = parse_values(&texts, kind);
-            // The day of a time of day is no such value.
-            let is_date = |text: &String| *kind != DataType::Date32 || !text.contains([' ', 'T', 't', ':']);
-            if array.null_count() == 0 && values.iter().all(is_date) {
+            if array.null_count() == 0 {
                 return Ok(array);
             }
-            let wanted = crate::schema::type_name(kind);
-            Err(format!("`{}` is not of type {wanted}", values.join(", ")))
+            Err(not_of(kind, values))
         }
     }
+}
+
+fn not_of(kind: &DataType, values: &[String]) -> String {
+    let wanted = crate::schema::type_name(kind);
+    format!("`{}` is not of type {wanted}", values.join(", "))
+}
+
+/// Dates, as parsed, or as durations before today in UTC. The day of a time of day is no such
+/// value.
+fn dates(values: &[String], parsed: &ArrayRef) -> Option<ArrayRef> {
+    const DAY: i128 = 24 * 3600 * 1_000_000_000;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let today = i128::try_from(since_1970.as_nanos()).ok()?.div_euclid(DAY);
+    let days = values.iter().zip(parsed.as_primitive::<Date32Type>());
+    let days = days.map(|(text, day)| match text.strip_prefix('-').map(parse_duration) {
+        Some(Ok(before)) if before % DAY == 0 => i32::try_from(today - before / DAY).ok(),
+        Some(Ok(_)) => None,
+        _ => day.filter(|_| !text.contains([' ', 'T', 't', ':'])),
+    });
+    Some(Arc::new(Date32Array::from(days.collect::<Option<Vec<_>>>()?)))
 }
 
 /// Times as `--from` takes them, but for those between two ticks.

@@ -120,6 +120,9 @@ def test_where_of_types(db: bedload.Database) -> None:
         count({"d": "2020-01-01T00:00:00.000000001"})
     with pytest.raises(bedload.SchemaError, match="is no day"):
         count({"d": "2020-01-01T12:00"})
+    assert count([("d", "<", "-7d")]) == count([("d", "<=", "-48h")]) == 3
+    with pytest.raises(bedload.SchemaError, match="is no day"):
+        count({"d": "-36h"})
 
 
 def test_get_first_last(table: bedload.Table) -> None:

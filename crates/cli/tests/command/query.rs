@@ -524,6 +524,7 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
             ("p", "1.005", "is not of type decimal128(10, 2)"),
             ("p", "1.00,1.005", "is not of type decimal128(10, 2)"),
             ("day", "2020-01-01T12:00", "is not of type date32"),
+            ("day", "-36h", "is not of type date32"),
         ] {
             let message = answer(&format!("{column} {operator}{value}")).fails(1);
             assert!(message.contains(reason), "{column} {operator}{value}: {message}");
@@ -537,7 +538,9 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
     ] {
         assert_eq!(answer(condition).succeeds(), "p\n1.00\n", "{condition}");
     }
-    assert_eq!(answer("t < -1h").succeeds(), "p\n1.00\n1.01\n");
+    for condition in ["t < -1h", "day < -7d", "day <= -48h"] {
+        assert_eq!(answer(condition).succeeds(), "p\n1.00\n1.01\n", "{condition}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import polars
 
 Path = Union[str, "os.PathLike[str]"]
+
+#: In nanoseconds.
+_DAY = 86_400_000_000_000
 
 #: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]``, all of which rows must
 #: meet.
@@ -46,7 +50,11 @@ class _Schema:
                 raise SchemaError(f"{value!r} lies between two ticks of column {name!r}")
             return ticks
         if self.types.get(name) == "Date32":
-            day, rest = divmod(nanos_of(value, TimeType("s", None)), 86_400_000_000_000)
+            nanos = nanos_of(value, TimeType("s", None))
+            if isinstance(value, str) and value.startswith("-"):
+                # As ticks are counted from the last one before now, days are from today.
+                nanos = time.time_ns() // _DAY * _DAY - _native.duration_nanos(value[1:])
+            day, rest = divmod(nanos, _DAY)
             if rest:
                 raise SchemaError(f"{value!r} is no day, which column {name!r} has")
             return day
