@@ -592,6 +592,25 @@ def test_a_parquet_file_is_whole_or_as_it_was(
     assert pyarrow.parquet.read_table(io.BytesIO(sink.getvalue())).num_rows == 4
 
 
+def test_names_of_parquet_files_are_those_of_pyarrow(
+    tmp_path: Path, table: bedload.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert table.range().to_parquet("~/text.parquet") == 4
+    assert table.range().to_parquet(Path("~/path.parquet")) == 4
+    assert table.range().to_parquet(f"file:{tmp_path}/short.parquet") == 4
+    assert table.range().to_parquet(f"file://{tmp_path}/long.parquet") == 4
+    (tmp_path / "a:b").write_bytes(b"")
+    assert table.range().to_parquet("a:b") == 4
+    names = ["a:b", "long.parquet", "path.parquet", "short.parquet", "text.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == names
+    for name in names:
+        assert pyarrow.parquet.read_table(tmp_path / name).num_rows == 4
+    with pytest.raises(ValueError, match="nonsense"):
+        table.range().to_parquet("nonsense:rows.parquet")
+
+
 def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Union
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _PREVIEW = 5
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Rows:
@@ -123,9 +125,14 @@ class Rows:
 @contextlib.contextmanager
 def unfinished(path: Any, options: Mapping[str, Any]) -> Iterator[Any]:
     """Another name for a file beside ``path``, which takes its place unless there is an exception: pyarrow's writers
-    finish a file that lacks rows, too. Devices, addresses of other file systems and open files are written at once."""
-    local = isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path) and not options.get("filesystem")
-    if not local or (os.path.exists(path) and not os.path.isfile(path)):
+    finish a file that lacks rows, too. Devices, URIs, paths of a ``filesystem`` and open files are written at once."""
+    if not isinstance(path, (str, os.PathLike)) or options.get("filesystem"):
+        yield path
+        return
+    # As pyarrow does: the name of a file that exists is no URI.
+    path = os.path.expanduser(path)
+    is_other = not os.path.isfile(path) if os.path.exists(path) else bool(_URI.match(path))
+    if is_other:
         yield path
         return
     # A link stays one, and the file to which it leads is replaced.
