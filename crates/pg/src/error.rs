@@ -31,10 +31,10 @@ pub(crate) fn fail(code: PgSqlErrorCode, message: String, hint: Option<String>) 
     unreachable!("an error does not return")
 }
 
-/// What to do about a build or a transaction for which there is no memory.
+/// The hint if memory runs out in a build or a transaction.
 pub(crate) const FEWER_ENTRIES: &str =
     "Lower maintenance_work_mem for a build, bedload.batch_entries for rows.";
-/// What to do about a scan for which there is none.
+/// The hint if memory runs out in a scan.
 pub(crate) const FEWER_VALUES: &str = "Ask for fewer values at once.";
 
 fn fail_without_memory(bytes: usize, hint: &str) -> ! {

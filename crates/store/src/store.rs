@@ -55,7 +55,8 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The store takes no writes, or not from this process, for which nobody might end a turn.
+    /// The store takes no writes, or not from this process: in one that was forked, the lock may be
+    /// held by a thread that only its parent has.
     pub(crate) fn turn(&self) -> Result<MutexGuard<'_, ()>> {
         self.engine.check_writable()?;
         Ok(self.keyed.lock())

@@ -53,7 +53,7 @@ enum Before {
     Nothing { directory: bool },
     /// A store without this table.
     Store,
-    /// The table, up to the mark. No rows expire that could not be brought back.
+    /// The table, up to the mark. The pause keeps rows that taking back would not restore.
     Table(Mark, Option<RetentionPause>),
     /// The table with a key, whose rows may be replaced and do not come back.
     Keyed(Mark),
@@ -142,7 +142,7 @@ impl Found {
         };
         match table {
             Some(table) => {
-                // What has a source stays, whatever comes of the run.
+                // A run with a source id keeps its rows if it fails, so nothing is taken back.
                 let pause = args.source_id.is_none().then(|| table.pause_retention());
                 let before = match table.layout() {
                     Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),

@@ -26,7 +26,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 const ARROW_MAGIC: [u8; 6] = *b"ARROW1";
 /// A stream begins with a message, and each message since version 0.15 of Arrow with this.
-const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
+pub(super) const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a file, by format.
@@ -319,7 +319,7 @@ mod tests {
         leading("pipe", reader).unwrap()
     }
 
-    /// What a text is told to be, and its bytes.
+    /// The format that input is recognised as, and all its bytes.
     fn told(input: &[u8]) -> (&'static str, Vec<u8>) {
         let (leading, reader) = leading_of(input);
         let (kind, mut text): (_, Box<dyn BufRead>) = match sequential("pipe", reader, &leading) {

@@ -10,8 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use arrow_ipc::{Block, Buffer, Message, RecordBatch, root_as_footer, root_as_message};
 
-/// Stands before the length of a message since version 0.15 of Arrow.
-const CONTINUATION: [u8; 4] = [0xff; 4];
+use super::bytes::ARROW_CONTINUATION;
 
 /// A file ends with the length of its footer and a magic number.
 const TRAILER_BYTES: u64 = 10;
@@ -45,7 +44,7 @@ fn check_block(file: &File, block: &Block) -> io::Result<()> {
     let Some(metadata) = bytes_at(file, at, metadata_len) else {
         return Ok(());
     };
-    let message = metadata.strip_prefix(&CONTINUATION).unwrap_or(&metadata);
+    let message = metadata.strip_prefix(&ARROW_CONTINUATION).unwrap_or(&metadata);
     let Some(Ok(message)) = message.get(4..).map(root_as_message) else {
         return Ok(());
     };
@@ -93,7 +92,7 @@ fn check(message: Message<'_>, body: impl Fn(u64) -> Option<[u8; 8]>) -> io::Res
         let length = usize::try_from(i64::from_le_bytes(length)).unwrap_or(0);
         let mut memory = Vec::<u8>::new();
         let reserved = memory.try_reserve_exact(length);
-        // Without it the compiler may take any memory that is not used for available.
+        // Otherwise the compiler may leave out the allocation, as nothing uses it.
         black_box(&mut memory);
         if reserved.is_err() {
             let message = format!("a compressed buffer says that it is {length} bytes long");
@@ -106,7 +105,7 @@ fn check(message: Message<'_>, body: impl Fn(u64) -> Option<[u8; 8]>) -> io::Res
 /// An Arrow stream, each batch of which is checked before its reader gets it.
 pub(super) struct Checked<R> {
     stream: R,
-    /// What was read and not given yet, from `given` on.
+    /// Bytes that were read ahead, of which the reader has had the first `given`.
     ahead: Vec<u8>,
     given: usize,
     /// Bytes that need no check: the rest of a message, or of a stream that is damaged.
@@ -133,13 +132,13 @@ impl<R: Read> Checked<R> {
     fn read_message(&mut self) -> io::Result<()> {
         self.ahead.clear();
         self.given = 0;
-        // What is no message is the reader's to refuse.
+        // Bytes that are no message are passed on: the reader of the stream reports them.
         self.unchecked = u64::MAX;
         let mut begins_at = 4;
         if !self.read_ahead(4)? {
             return Ok(());
         }
-        if self.ahead == CONTINUATION {
+        if self.ahead == ARROW_CONTINUATION {
             begins_at = 8;
             if !self.read_ahead(4)? {
                 return Ok(());

@@ -9,7 +9,7 @@ use crate::rows::Generation;
 use crate::table::Catalogue;
 use crate::wal::Record;
 
-/// What is wrong with a record that no store can have written.
+/// The reason why a record is refused whose sequence numbers are too great.
 pub(super) const OUT_OF_NUMBERS: &str = "its sequence numbers end further than any store gets";
 
 /// A generation to which the log is applied, after the checkpoint at which reading the log began.

@@ -434,7 +434,7 @@ impl Engine {
         let Some(logged) = &begun.logged else {
             return Ok(());
         };
-        // What waits to be written is the other process's, which writes it itself.
+        // In a forked process the log's buffer is a copy of the parent's, which writes it itself.
         self.process.check(&self.dir)?;
         self.make_durable(logged)
     }

@@ -32,8 +32,8 @@ pub(crate) struct TableEntry {
 impl TableEntry {
     /// The deletion of the rows that the retention of the table does not keep, given the time of
     /// the newest row and a sequence number above all of them; none if it keeps all, is paused, or
-    /// if rows are taken back later, for all that `are_settled` knows: it is asked after the pause,
-    /// which ends after the taking back.
+    /// unless `are_settled` says that no later commit takes rows back. That is asked last: a commit
+    /// within a pause is visible once the pause has ended.
     pub(crate) fn expired(
         &self,
         newest: Option<i64>,

@@ -1,8 +1,9 @@
 //! Readers that go from mark to mark while long batches are written.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -197,27 +198,34 @@ fn a_reader_that_goes_from_mark_to_mark_finds_each_row_once_beside_long_batches(
     }
 }
 
-#[test]
-fn a_reader_that_is_overtaken_between_two_long_batches_finds_both() {
-    let disk = SimDisk::new(1);
-    let (store, mut writer) = begin(&disk);
+/// A long batch that another thread appends, and that waits within a write until it is told to go
+/// on.
+fn begin_long(disk: &SimDisk, writer: &Writer) -> (JoinHandle<Writer>, Sender<()>) {
     let mut long = Writer {
         table: writer.table.clone(),
         next: 1 << 40,
         appended: Vec::new(),
     };
-    let mut reader = Reader::beside(&disk);
-    // The first batch waits within a write; meanwhile a row is appended and found.
-    let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel::<()>());
+    let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel());
     disk.interrupt(Access::Write, &data_file(), move || {
         begun.send(()).expect("is waited for");
         may_go_on.recv().expect("is told");
     });
-    let first = std::thread::spawn(move || {
+    let append = std::thread::spawn(move || {
         long.append(LONG);
         long
     });
     has_begun.recv().expect("it writes");
+    (append, go_on)
+}
+
+#[test]
+fn a_reader_that_is_overtaken_between_two_long_batches_finds_both() {
+    let disk = SimDisk::new(1);
+    let (store, mut writer) = begin(&disk);
+    let mut reader = Reader::beside(&disk);
+    // While the first batch waits, a row is appended and found.
+    let (first, go_on) = begin_long(&disk, &writer);
     writer.append(1);
     reader.look();
     // Once the reader has seen that there is no other checkpoint, the first batch ends, and another
@@ -254,22 +262,8 @@ fn a_refresh_that_failed_makes_no_reader_miss_a_long_batch() {
     for call in 1..24 {
         let disk = SimDisk::new(1);
         let (_store, mut writer) = begin(&disk);
-        let mut long = Writer {
-            table: writer.table.clone(),
-            next: 1 << 40,
-            appended: Vec::new(),
-        };
         let mut reader = Reader::beside(&disk);
-        let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel::<()>());
-        disk.interrupt(Access::Write, &data_file(), move || {
-            begun.send(()).expect("is waited for");
-            may_go_on.recv().expect("is told");
-        });
-        let first = std::thread::spawn(move || {
-            long.append(LONG);
-            long
-        });
-        has_begun.recv().expect("it writes");
+        let (first, go_on) = begin_long(&disk, &writer);
         writer.append(1);
         disk.set_fault(Some(Fault {
             call: disk.calls() + call,

@@ -13,24 +13,31 @@ const ROWS: i64 = 1000;
 /// Where rows stand that are a mistake.
 const FAR: i64 = 1 << 32;
 
-fn create(disk: &SimDisk, layout: Layout) -> Store {
-    let store = open(disk, options().head_bytes(4 << 20)).expect("creates");
-    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
-    store.create_table_as("t", schema, layout).expect("fresh");
-    store
+/// A store of each layout, whose table has rows that are not flushed.
+fn filled() -> impl Iterator<Item = (SimDisk, Store, Table)> {
+    let sparse = Layout::Sparse(Grid::every(1).expect("positive"));
+    [Layout::Indexed, sparse].into_iter().map(|layout| {
+        let disk = SimDisk::new(1);
+        let store = open(&disk, options().head_bytes(4 << 20)).expect("creates");
+        let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+        let table = store.create_table_as("t", schema, layout).expect("fresh");
+        table.append(&batch(0..ROWS, 0)).expect("a sound disk");
+        (disk, store, table)
+    })
 }
 
-fn each_layout(check: impl Fn(&SimDisk, &Store, &Table, &str)) {
-    let sparse = Layout::Sparse(Grid::every(1).expect("positive"));
-    for (name, layout) in [("indexed", Layout::Indexed), ("sparse", sparse)] {
-        let disk = SimDisk::new(1);
-        let store = create(&disk, layout);
-        let table = store.table("t").expect("there");
-        table.append(&batch(0..ROWS, 0)).expect("a sound disk");
-        check(&disk, &store, &table, name);
+/// Lets `change` do something to a table of each layout, after which it has the same rows.
+fn keeps_all(change: impl Fn(&SimDisk, &Store, &Table)) {
+    for (disk, store, table) in filled() {
+        change(&disk, &store, &table);
         store.flush().expect("a sound disk");
-        assert_eq!(count(&table), ROWS, "{name}");
-        assert_eq!(store.verify().expect("reads").problems, [], "{name}");
+        assert_eq!(count(&table), ROWS, "{:?}", table.layout());
+        assert_eq!(
+            store.verify().expect("reads").problems,
+            [],
+            "{:?}",
+            table.layout()
+        );
     }
 }
 
@@ -46,7 +53,7 @@ fn keep(table: &Table) {
 
 #[test]
 fn rows_that_were_never_flushed_make_none_too_old() {
-    each_layout(|_, _, table, _| {
+    keeps_all(|_, _, table| {
         keep(table);
         table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
         table.delete_range(FAR..).expect("a sound disk");
@@ -55,10 +62,10 @@ fn rows_that_were_never_flushed_make_none_too_old() {
 
 #[test]
 fn rows_that_are_taken_back_make_none_too_old() {
-    each_layout(|_, store, table, name| {
+    keeps_all(|_, store, table| {
         keep(table);
         store.flush().expect("a sound disk");
-        if name == "indexed" {
+        if table.layout() == Layout::Indexed {
             let mark = table.mark();
             table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
             table.retract_since(mark).expect("its own mark");
@@ -73,7 +80,7 @@ fn rows_that_are_taken_back_make_none_too_old() {
 #[test]
 fn rows_that_are_flushed_and_deleted_in_a_pause_make_none_too_old() {
     for flushes_deletion in [false, true] {
-        each_layout(|_, store, table, _| {
+        keeps_all(|_, store, table| {
             keep(table);
             let pause = table.pause_retention();
             table.append(&batch(FAR..FAR + ROWS, 0)).expect("a sound disk");
@@ -91,7 +98,7 @@ fn rows_that_are_flushed_and_deleted_in_a_pause_make_none_too_old() {
 
 #[test]
 fn leaves_that_lost_all_their_rows_make_none_too_old() {
-    each_layout(|_, store, table, _| {
+    keeps_all(|_, store, table| {
         for part in 0..20 {
             let first = FAR + part * ROWS;
             let rows = batch(first..first + ROWS, 0);
@@ -104,37 +111,29 @@ fn leaves_that_lost_all_their_rows_make_none_too_old() {
     });
 }
 
-/// Rows in a generation that is sealed and not flushed, which a later one takes back.
-fn take_back_later(disk: &SimDisk, store: &Store, table: &Table) {
-    keep(table);
-    let (mark, pause) = (table.mark(), table.pause_retention());
-    table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
-    disk.set_capacity(disk.used());
-    assert!(store.flush().is_err(), "there is no space");
-    disk.set_capacity(u64::MAX);
-    if table.layout() == Layout::Indexed {
-        table.retract_since(mark).expect("its own mark");
-    } else {
-        table.delete_range(FAR..).expect("a sound disk");
-    }
-    drop(pause);
-}
-
 #[test]
 fn rows_that_a_later_generation_takes_back_make_none_too_old() {
-    each_layout(|disk, store, table, _| {
-        take_back_later(disk, store, table);
+    keeps_all(|disk, store, table| {
+        keep(table);
+        let (mark, pause) = (table.mark(), table.pause_retention());
+        table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
+        // They stay in a generation that is sealed and not flushed.
+        disk.set_capacity(disk.used());
+        assert!(store.flush().is_err(), "there is no space");
+        disk.set_capacity(u64::MAX);
+        if table.layout() == Layout::Indexed {
+            table.retract_since(mark).expect("its own mark");
+        } else {
+            table.delete_range(FAR..).expect("a sound disk");
+        }
+        drop(pause);
     });
 }
 
 #[test]
 fn rows_that_the_end_of_a_long_log_takes_back_make_none_too_old() {
-    let sparse = Layout::Sparse(Grid::every(1).expect("positive"));
-    for layout in [Layout::Indexed, sparse] {
-        let disk = SimDisk::new(1);
-        let store = create(&disk, layout);
-        let table = store.table("t").expect("there");
-        table.append(&batch(0..ROWS, 0)).expect("a sound disk");
+    for (disk, store, table) in filled() {
+        let layout = table.layout();
         keep(&table);
         // A process that dies without a flush.
         let pause = table.pause_retention();
@@ -158,12 +157,8 @@ fn rows_that_the_end_of_a_long_log_takes_back_make_none_too_old() {
 
 #[test]
 fn rows_that_have_expired_in_a_pause_go_when_it_ends() {
-    let sparse = Layout::Sparse(Grid::every(1).expect("positive"));
-    for layout in [Layout::Indexed, sparse] {
-        let disk = SimDisk::new(1);
-        let store = create(&disk, layout);
-        let table = store.table("t").expect("there");
-        table.append(&batch(0..ROWS, 0)).expect("a sound disk");
+    for (_disk, store, table) in filled() {
+        let layout = table.layout();
         keep(&table);
         let pause = table.pause_retention();
         table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");

@@ -28,7 +28,7 @@ impl PendingAppend {
     /// # Errors
     ///
     /// The disk failed; whether the rows are durable is then unknown, and the store takes no more
-    /// writes. Another process opened the store, from which this one was forked.
+    /// writes. Or the store was opened by a process from which this one was forked.
     pub fn wait(self) -> Result<Appended> {
         self.shared.engine.finish(&self.begun)?;
         Ok(self.begun.appended)

@@ -1,7 +1,6 @@
 //! Keeping all rows of a table for a while, whatever its retention.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Table;
 use crate::error::Result;
@@ -12,7 +11,6 @@ use crate::error::Result;
 #[derive(Debug)]
 #[must_use = "rows expire again once it is dropped"]
 pub struct RetentionPause {
-    pauses: Arc<AtomicUsize>,
     table: Table,
 }
 
@@ -60,16 +58,14 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause_retention(&self) -> RetentionPause {
-        let pauses = Arc::clone(&self.table.entry.pauses);
-        pauses.fetch_add(1, Ordering::Relaxed);
-        let table = self.clone();
-        RetentionPause { pauses, table }
+        self.table.entry.pauses.fetch_add(1, Ordering::Relaxed);
+        RetentionPause { table: self.clone() }
     }
 }
 
 impl Drop for RetentionPause {
     fn drop(&mut self) {
-        // What was taken back within the pause is seen by whoever sees its end.
-        self.pauses.fetch_sub(1, Ordering::Release);
+        // Whoever sees the end of the pause sees the commits within it, too.
+        self.table.table.entry.pauses.fetch_sub(1, Ordering::Release);
     }
 }

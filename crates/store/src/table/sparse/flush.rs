@@ -125,6 +125,9 @@ fn expired_files(
     deletions: &[Deletion],
     are_settled: &dyn Fn() -> bool,
 ) -> Result<Option<Deletion>> {
+    if table.retention.is_none() {
+        return Ok(None);
+    }
     let (shape, grid) = (&sparse.shape, sparse.grid);
     let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
     let files = sparse.files()?;
