@@ -200,6 +200,48 @@ fn a_block_over_a_long_batch_that_is_being_written_hides_none_of_its_rows() {
     }
 }
 
+/// The disk has no holes, so all of the file that was there may be what the reader has.
+#[test]
+fn blocks_are_written_again_and_again_beside_an_older_reader() {
+    let disk = SimDisk::new(1);
+    let store = create(&disk);
+    let mut was = Rows::new();
+    append(&table(&store), &mut was, 0..ROWS, 0);
+    store.close().expect("a sound disk");
+    let reader = open_to_read(&disk);
+    let snapshot = reader.snapshot();
+    let store = open(&disk, options()).expect("opens");
+    let mut model = was.clone();
+    for written in 1..20 {
+        append(&table(&store), &mut model, (0..ROWS).step_by(7), written);
+        store.flush().expect("there is space");
+    }
+    assert!(rows_in(table(&store).range(..)).expect("reads") == model);
+    assert!(rows_in(snapshot.range("t", ..)).expect("reads") == was);
+}
+
+#[test]
+fn a_file_that_recovery_removes_is_created_again() {
+    let disk = SimDisk::new(1);
+    let store = create(&disk);
+    let mut model = Rows::new();
+    append(&table(&store), &mut model, 0..ROWS, 0);
+    table(&store).delete_range(..).expect("a sound disk");
+    // The log names blocks, all of whose rows it deletes afterwards.
+    disk.set_fault(Some(Fault {
+        call: disk.calls(),
+        kind: FaultKind::Death,
+    }));
+    drop(store);
+    disk.set_fault(None);
+    let store = open(&disk, options()).expect("opens");
+    assert_eq!(rows_in(table(&store).range(..)).expect("reads"), Rows::new());
+    append(&table(&store), &mut model, 0..ROWS, 1);
+    store.close().expect("a sound disk");
+    let store = open(&disk, options()).expect("opens");
+    assert!(rows_in(table(&store).range(..)).expect("reads") == model);
+}
+
 /// A store that random operations are done to, and what its table and each view of it have.
 struct Run {
     seed: u64,

@@ -16,6 +16,8 @@ impl BlockFiles {
                     self.disk
                         .remove(&path)
                         .map_err(|source| Error::io(&path, "remove", source))?;
+                    // Recovery may have opened it: another file is going to have its name.
+                    self.open.lock().files.remove(&(table, file));
                 }
             }
         }
