@@ -86,7 +86,7 @@ pub use options::{Durability, Options};
 #[cfg(feature = "file-pages")]
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use reader::ScanReader;
-pub use rows::{ArrivalOrder, Gap, SalvagedTable, TableSchema};
+pub use rows::{ArrivalOrder, Gap, SalvagedTable, StopHandle, TableSchema};
 pub use scan::Scan;
 pub use store::{
     PendingAppend, RetentionPause, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage,

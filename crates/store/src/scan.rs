@@ -15,7 +15,7 @@ use bedload_columns::Predicate;
 
 use crate::error::{Error, Result};
 use crate::mark::{Mark, Unseen};
-use crate::rows::{Deletions, Filter, Place, Projection};
+use crate::rows::{Deletions, Filter, Place, Projection, StopHandle};
 use crate::table::{StoredTable, TableRows, View};
 
 /// The most rows of a batch.
@@ -237,6 +237,30 @@ impl Scan {
         }
     }
 
+    /// Ends the scan from elsewhere: from another thread, or once the scan has been given away.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let times = TimestampSecondArray::from(vec![1, 3, 2]);
+    /// # table.append(&RecordBatch::try_new(arrow, vec![Arc::new(times)])?)?;
+    /// let mut scan = table.range(..)?;
+    /// let handle = scan.stop_handle();
+    /// handle.stop();
+    /// assert!(scan.next().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.filter.stop.clone()
+    }
+
     /// The schema of the batches.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
@@ -248,13 +272,21 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// A page could not be read or is damaged.
+    /// A page could not be read or is damaged; the scan was [ended](Self::stop_handle) before all
+    /// rows were counted.
     pub fn count(mut self) -> Result<u64> {
         self.projection = Projection::new(self.table.entry.schema.clone(), Vec::new(), false);
         if let Some(rows) = self.known_count()? {
             return Ok(rows);
         }
-        self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
+        let stop = self.stop_handle();
+        let rows = self.try_fold(0, |count, batch| {
+            batch.map(|batch| count + batch.num_rows() as u64)
+        });
+        if stop.is_stopped() {
+            return Err(Error::schema("the scan was ended before all rows were counted"));
+        }
+        rows
     }
 
     /// Counts the rows if no more need be read for it than where the range begins and ends; `None`
@@ -302,6 +334,9 @@ impl Scan {
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
+            if self.filter.stop.is_stopped() {
+                return Ok(None);
+            }
             let batch = self.next_of_any_age()?;
             let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
             if let Some(since) = self.since.filter(|_| rows > 0) {
@@ -378,6 +413,8 @@ impl Iterator for Scan {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.next_batch().transpose();
+        // What was found when it was ended may lack rows of other runs.
+        let batch = batch.filter(|_| !self.filter.stop.is_stopped());
         if !matches!(batch, Some(Ok(_))) {
             self.remaining = 0;
         }

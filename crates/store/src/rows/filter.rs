@@ -4,14 +4,16 @@ use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
 use bedload_columns::Predicate;
 
-use super::TableSchema;
+use super::{StopHandle, TableSchema};
 use crate::error::{Error, Result};
 
-/// Conditions that a row must meet all of.
+/// Conditions that a row must meet all of, and whether any row is still wanted: where few meet them,
+/// much is read for the next one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
     conditions: Vec<(usize, Predicate)>,
+    pub(crate) stop: StopHandle,
 }
 
 impl Filter {
@@ -31,6 +33,7 @@ impl Filter {
         let conditions = self.conditions.iter().cloned().chain([(position, predicate)]);
         Ok(Self {
             conditions: conditions.collect(),
+            stop: self.stop.clone(),
         })
     }
 

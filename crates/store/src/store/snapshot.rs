@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use super::Shared;
+use super::{Shared, Table};
 use crate::error::{Error, Result};
 use crate::rows::TableSchema;
 use crate::scan::Scan;
@@ -66,6 +66,35 @@ impl Snapshot {
     /// There is no such table.
     pub fn schema(&self, table: &str) -> Result<&TableSchema> {
         Ok(&self.view.catalogue.named(table)?.entry.schema)
+    }
+
+    /// The name that a table has in the snapshot: tables are renamed, and another one may have the
+    /// name since.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let schema = bedload::TableSchema::new(Arc::new(Schema::new(vec![at])), "at")?;
+    /// let table = store.create_table("new", schema)?;
+    /// store.rename_table("new", "readings")?;
+    /// assert_eq!(store.snapshot().name_of(&table)?, "readings");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped before, or is one of another store.
+    pub fn name_of(&self, table: &Table) -> Result<&str> {
+        let found = Arc::ptr_eq(&self.shared, &table.shared)
+            .then(|| self.view.catalogue.get(table.table.entry.id))
+            .flatten();
+        let found = found.ok_or_else(|| Error::NoSuchTable {
+            name: table.name().to_owned(),
+        })?;
+        Ok(&found.entry.name)
     }
 
     /// The rows of a table whose time lies in a range.

@@ -362,9 +362,17 @@ fn a_renamed_table_keeps_its_rows_and_no_other_loses_its_name() {
         Err(Error::Schema { .. })
     ));
     store.rename_table("begun", "whole").expect("renames");
+    let other = store.create_table("begun", schema()).expect("a fresh table");
+    let snapshot = store.snapshot();
+    assert_eq!(snapshot.name_of(&table).expect("it is there"), "whole");
+    assert_eq!(snapshot.name_of(&other).expect("it is there"), "begun");
+    store.drop_table("begun").expect("drops");
+    let gone = store.snapshot();
+    assert!(matches!(gone.name_of(&other), Err(Error::NoSuchTable { .. })));
+    assert_eq!(snapshot.name_of(&other).expect("it was there"), "begun");
     // The handle of before is one of the same table.
     append(&table, &rows).expect("appends");
-    drop((table, store));
+    drop((table, other, snapshot, gone, store));
 
     let store = Store::open(&path).expect("opens");
     assert_eq!(store.tables(), ["whole", "other"]);

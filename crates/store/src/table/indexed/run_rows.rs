@@ -111,6 +111,9 @@ impl RunRows {
     /// `is_alone` says that they are compared with no others.
     pub(super) fn next(&mut self, wanted: &Wanted, most: usize, is_alone: bool) -> Result<Option<Piece>> {
         loop {
+            if wanted.filter.stop.is_stopped() {
+                return Ok(None);
+            }
             if let Some((leaf, rows)) = &mut self.leaf
                 && rows.start < rows.end
             {

@@ -104,7 +104,9 @@ impl SparseScan {
 
     /// The next rows that match the filter; `None` after the last.
     fn next_matching(&mut self, deletions: &Deletions) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.next_unfiltered(FILTERED_ROWS, deletions)? {
+        while !self.filter.stop.is_stopped()
+            && let Some(batch) = self.next_unfiltered(FILTERED_ROWS, deletions)?
+        {
             let matching = self.filter.select(|column| {
                 let read = self.projection.columns().position(|read| read == column);
                 let array = read.map(|read| batch.column(read).clone());

@@ -1,0 +1,23 @@
+//! Ending a scan from elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ends a scan from elsewhere, such as another thread
+/// ([`Scan::stop_handle`](crate::Scan::stop_handle)). Clones end the same scan.
+#[derive(Debug, Clone, Default)]
+pub struct StopHandle(Arc<AtomicBool>);
+
+impl StopHandle {
+    /// Ends the scan: it gives no batch any more. If it is looking for the next one, it reads the
+    /// leaf or the blocks that it has begun, and no others.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the scan was ended.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
