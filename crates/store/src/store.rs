@@ -355,7 +355,7 @@ impl Options {
 ///
 /// # Errors
 ///
-/// There is no store; it is in use, or was written by a newer release.
+/// There is no store; another process writes to it, or it was written by a newer release.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
     engine::inspect(&(Arc::new(OsDisk) as Arc<dyn Disk>), path.as_ref())
 }
@@ -384,18 +384,21 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// `from` is no store, is in use, or was written by a newer release; no catalogue in it can be
+/// `from` is no store, is being written to, or was written by a newer release; no catalogue in it can be
 /// read, so that nothing is known of its tables; `to` exists and is not empty; the disk is full or
 /// fails to write.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageReport> {
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }
 
-/// Copies a backup, which stays as it is, to where its store is to be, and checks the copy.
+/// Copies a backup to where its store is to be, and checks the copy. The backup stays as it is, and
+/// may be on a read-only medium. If rows were added to it since it was made, it is flushed first,
+/// for which it must be writable.
 ///
 /// # Errors
 ///
-/// As for [`Store::backup`]; and `from` is no store, is in use, or was written by a newer release.
+/// As for [`Store::backup`]; and `from` is no store, is being written to, or was written by a newer
+/// release.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<VerifyReport> {
-    Store::open(from)?.backup(to)
+    engine::restore(&(Arc::new(OsDisk) as Arc<dyn Disk>), from.as_ref(), to.as_ref())
 }

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::directory::{begin_data_file, check_dirs, create_dir, entries, finish_data_file};
-use super::lock::lock;
-use super::names::LOG_DIR;
+use super::lock::{StoreLock, lock};
+use super::names::{DATA_FILE, LOG_DIR};
 use super::state::Engine;
 use super::verify::VerifyReport;
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{Cache, CheckpointMeta};
@@ -37,26 +38,13 @@ impl Engine {
             self.flush_locked(&flushing)?;
             Ok(self.view())
         })?;
-        self.copy_view(&view, to)?;
+        self.copy_view(&view, &self.disk, to)?;
         drop(view);
-        let options = Options::new()
-            .create(false)
-            .background(false)
-            .cache_bytes(CHECK_CACHE_BYTES);
-        let report = Self::open(self.disk.clone(), to, options)?.verify()?;
-        match report.problems.first() {
-            None => Ok(report),
-            Some(problem) => Err(Error::corrupt(
-                &problem.file,
-                problem.place.clone(),
-                problem.reason.clone(),
-            )),
-        }
+        check_copy(self.disk.clone(), to)
     }
 
-    /// Copies the checkpoint of a view.
-    fn copy_view(&self, view: &View, to: &Path) -> Result<()> {
-        let disk = &self.disk;
+    /// Copies the checkpoint of a view to another place of a disk.
+    fn copy_view(&self, view: &View, disk: &Arc<dyn Disk>, to: &Path) -> Result<()> {
         create_dir(&**disk, to)?;
         let mut lock = lock(&**disk, to)?;
         create_dir(&**disk, &to.join(LOG_DIR))?;
@@ -82,5 +70,43 @@ impl Engine {
                 changes.apply(page, payload);
             })?;
         finish_data_file(&**disk, to)
+    }
+}
+
+/// Copies the store in `from`, a backup, into a new one in `to`, and checks that. Nothing is
+/// written to a backup that is as it was made: all of it is in its checkpoint. One that rows were
+/// added to is opened for writing, to have them in a checkpoint, too.
+pub(crate) fn restore(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<VerifyReport> {
+    let backup = Engine::open_to_read(disk.clone(), from, options())?;
+    let no_writer = StoreLock::shared(&**disk, from, &from.join(DATA_FILE))?;
+    if entries(&**disk, to)?.is_some_and(|entries| !entries.is_empty()) {
+        return Err(Error::AlreadyExists { path: to.into() });
+    }
+    let view = backup.view();
+    if view.generations()[0].first_sequence == backup.next_sequence() {
+        backup.copy_view(&view, disk, to)?;
+        return check_copy(disk.clone(), to);
+    }
+    drop((view, backup, no_writer));
+    Engine::open(disk.clone(), from, options())?.backup(to)
+}
+
+fn options() -> Options {
+    Options::new()
+        .create(false)
+        .background(false)
+        .cache_bytes(CHECK_CACHE_BYTES)
+}
+
+/// Opens a copy and checks all of it.
+fn check_copy(disk: Arc<dyn Disk>, copy: &Path) -> Result<VerifyReport> {
+    let report = Engine::open(disk, copy, options())?.verify()?;
+    match report.problems.first() {
+        None => Ok(report),
+        Some(problem) => Err(Error::corrupt(
+            &problem.file,
+            problem.place.clone(),
+            problem.reason.clone(),
+        )),
     }
 }

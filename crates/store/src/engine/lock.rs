@@ -35,16 +35,9 @@ pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
 impl StoreLock {
     /// Shares the data file of the store in `dir` with other readers, and with no writer.
     pub(super) fn shared(disk: &dyn Disk, dir: &Path, data: &Path) -> Result<Self> {
-        let shared = disk.share_file(data).map_err(|source| {
-            let refused = refused(disk, dir, data, source);
-            let Error::Locked { path, holder } = refused else {
-                return refused;
-            };
-            let holder = format!(
-                "{holder}, and a reader beside it has to create files in the store's folder `readers`"
-            );
-            Error::Locked { path, holder }
-        })?;
+        let shared = disk
+            .share_file(data)
+            .map_err(|source| refused(disk, dir, data, source))?;
         Ok(Self {
             file: None,
             data: Some(shared),

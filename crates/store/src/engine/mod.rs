@@ -42,6 +42,7 @@ mod table_name;
 mod verify;
 mod wake;
 
+pub(crate) use backup::restore;
 pub use commit::Appended;
 pub(crate) use commit::Begun;
 pub(crate) use flusher::Flusher;

@@ -68,7 +68,7 @@ impl Engine {
         check_dirs(&*disk, dir)?;
         let (readers, lock) = match Self::can_register(&readers, &*disk, &path)? {
             true => (Some(readers), StoreLock::default()),
-            false => (None, StoreLock::shared(&*disk, dir, &path)?),
+            false => (None, share(&*disk, dir, &path)?),
         };
         let opening = Opening {
             disk: &disk,
@@ -259,4 +259,17 @@ fn is_refusal(error: &Error) -> bool {
         Error::Io { source, .. } => matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem),
         _ => false,
     }
+}
+
+/// Keeps every writer away, as no file says what is read.
+fn share(disk: &dyn Disk, dir: &Path, data: &Path) -> Result<StoreLock> {
+    StoreLock::shared(disk, dir, data).map_err(|error| match error {
+        Error::Locked { path, holder } => Error::Locked {
+            path,
+            holder: format!(
+                "{holder}, and a reader beside it has to create files in the store's folder `readers`"
+            ),
+        },
+        error => error,
+    })
 }

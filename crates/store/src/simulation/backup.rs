@@ -1,12 +1,15 @@
 //! A backup on a disk that loses power, fails and fills up.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bedload_testkit::Rng;
 
 use super::say;
 use super::workload::{WRITERS, Writer, create_tables, open, open_at, options};
+use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::engine::restore;
 use crate::error::Error;
 use crate::store::Store;
 
@@ -16,7 +19,7 @@ const COPY: &str = "/copy";
 fn build(disk: &SimDisk) -> (Store, Vec<Writer>) {
     let store = open(disk, options()).expect("creates");
     create_tables(&store).expect("fresh tables");
-    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 8, 3)).collect();
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 9, 3)).collect();
     for operation in 0..8 {
         for writer in &mut writers {
             writer.step(&store).expect("a sound disk");
@@ -105,6 +108,41 @@ fn a_backup_that_fails_is_told_and_harms_nothing() {
     }
     say(&format!("a backup of {calls} calls, some failing: {told} errors"));
     assert!(told > 20);
+}
+
+/// The files of a folder.
+fn files_in(disk: &SimDisk, dir: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = disk.files();
+    files.retain(|(path, _)| path.starts_with(dir));
+    files
+}
+
+#[test]
+fn a_backup_that_is_restored_stays_as_it_is() {
+    let disk = SimDisk::new(9);
+    let (store, mut writers) = build(&disk);
+    store.backup(COPY).expect("a sound disk");
+    let before = files_in(&disk, COPY);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let restore = |to: &str| restore(&shared, Path::new(COPY), Path::new(to));
+    let check_at = |writers: &[Writer], to: &str| {
+        let store = open_at(&disk, Path::new(to), options()).expect("opens");
+        check(&store, writers).unwrap_or_else(|problem| panic!("{to}: {problem}"));
+    };
+    restore("/first").expect("a sound backup");
+    assert!(files_in(&disk, COPY) == before);
+    check_at(&writers, "/first");
+    assert!(matches!(restore("/first"), Err(Error::AlreadyExists { .. })));
+
+    // It is a store like any other: rows are added to it, and are in its log alone.
+    let copy = open_at(&disk, Path::new(COPY), options()).expect("opens");
+    assert!(matches!(restore("/second"), Err(Error::Locked { .. })));
+    for writer in writers.iter_mut().filter(|writer| !writer.is_done()) {
+        writer.step(&copy).expect("a sound disk");
+    }
+    drop(copy);
+    restore("/second").expect("a sound backup");
+    check_at(&writers, "/second");
 }
 
 #[test]

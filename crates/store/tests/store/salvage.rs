@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bedload::{Error, Options, SalvageReport, Store, salvage};
+use bedload::{Error, Options, SalvageReport, Store, inspect, salvage};
 
 use crate::pages::PAGES_OFFSET;
 use crate::rows::{TestRow, append, collect, schema};
@@ -328,6 +328,36 @@ fn names_of_files_in_the_log_do_no_harm() {
         assert_eq!(saved(&to).len(), built.len() + 1);
         fs::remove_file(intruder).expect("removes");
     }
+}
+
+/// The files of a store.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("reads") {
+        let path = entry.expect("reads").path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.insert(path.clone(), fs::read(&path).expect("reads"));
+        }
+    }
+    files
+}
+
+#[test]
+fn nothing_is_written_to_a_store_that_is_salvaged() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let expected = build(&from);
+    fs::remove_file(from.join("lock")).expect("removes");
+    let before = files(&from);
+    // Readers and others that look at it are not in the way.
+    let reader = Options::new().read_only(true).open(&from).expect("opens");
+    assert_eq!(inspect(&from).expect("reads"), []);
+    drop(reader);
+    assert!(salvage(&from, &to).expect("reads").is_complete());
+    assert_eq!(saved(&to), expected);
+    assert!(files(&from) == before);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::lock::{StoreLock, lock};
 use super::names::{DATA_FILE, LOG_DIR};
 use super::recovery::Recovery;
 use super::verify::Problem;
-use crate::disk::Disk;
+use crate::disk::{Disk, ReadingDisk};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{COUNTER_MAX, CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
@@ -32,9 +32,10 @@ use crate::wal::{Log, LogRemains, Record};
 
 /// Everything that is damaged in a store, which need not be in a state to be opened.
 pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> {
-    let _lock = lock_source(&**disk, dir)?;
+    let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk.clone()));
+    let _lock = lock_source(&*disk, dir)?;
     let mut problems = Vec::new();
-    match Source::find(disk, dir, &mut problems) {
+    match Source::find(&disk, dir, &mut problems) {
         Ok(source) => {
             let tables = source.remains(&mut problems)?;
             let blocks = source.block_files();
@@ -81,12 +82,13 @@ fn of_batch(error: Error, is_vouched: bool) -> Error {
 
 /// Copies what is whole in the store `from` into a new store `to`, which is left closed.
 pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<SalvageReport> {
-    let _from_lock = lock_source(&*disk, from)?;
+    let source_disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk.clone()));
+    let _from_lock = lock_source(&*source_disk, from)?;
     if entries(&*disk, to)?.is_some_and(|entries| !entries.is_empty()) {
         return Err(Error::AlreadyExists { path: to.into() });
     }
     let mut problems = Vec::new();
-    let source = Source::find(&disk, from, &mut problems)?;
+    let source = Source::find(&source_disk, from, &mut problems)?;
 
     create_dir(&*disk, to)?;
     let mut to_lock = lock(&*disk, to)?;
@@ -102,11 +104,12 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
     Ok(report)
 }
 
-/// Locks a store that is there.
+/// Keeps writers away from a store that is there.
 fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
+    let data = dir.join(DATA_FILE);
     match entries(disk, dir)? {
-        Some(entries) if entries.contains(&dir.join(DATA_FILE)) => {
-            let lock = lock(disk, dir)?;
+        Some(entries) if entries.contains(&data) => {
+            let lock = StoreLock::shared(disk, dir, &data)?;
             check_dirs(disk, dir)?;
             Ok(lock)
         }
