@@ -21,7 +21,9 @@ mod readers;
 mod retention;
 mod rewritten;
 mod spares;
+mod stopped;
 mod tables;
+mod together;
 mod wide;
 mod workload;
 

@@ -1,0 +1,223 @@
+//! What tables must have, and what they may have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMillisecondType};
+use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+
+use super::super::workload::columns;
+use crate::error::Result;
+use crate::scan::Scan;
+
+/// How a table tells rows of one time apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It keeps them all.
+    Rows,
+    /// By their text.
+    Keyed,
+    /// Not at all: there is one of a time.
+    Grid,
+}
+
+/// A row. Ids ascend in the order of arrival, and the text follows from the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Row {
+    pub(super) time: i64,
+    pub(super) id: i64,
+}
+
+const TEXTS: [Option<&str>; 5] = [
+    Some(""),
+    Some("a"),
+    Some("b"),
+    Some("a text that is longer"),
+    None,
+];
+
+fn text(id: i64) -> usize {
+    usize::try_from(id % 5).unwrap_or_default()
+}
+
+pub(super) fn batch(rows: &[Row]) -> RecordBatch {
+    let times = rows.iter().map(|row| row.time);
+    let texts: StringArray = rows.iter().map(|row| TEXTS[text(row.id)]).collect();
+    RecordBatch::try_new(
+        columns(),
+        vec![
+            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.id))),
+            Arc::new(texts),
+        ],
+    )
+    .expect("columns of one length")
+}
+
+/// The rows of a scan, whose texts must be those of their ids, and which must be in order.
+pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for batch in scan {
+        let batch = batch?;
+        let times = batch.column(0).as_primitive::<TimestampMillisecondType>();
+        let ids = batch.column(1).as_primitive::<Int64Type>();
+        let texts = batch.column(2).as_string::<i32>();
+        for ((&time, &id), found) in times.values().iter().zip(ids.values()).zip(texts) {
+            assert_eq!(found, TEXTS[text(id)], "the text of row {id}");
+            rows.push(Row { time, id });
+        }
+    }
+    assert!(rows.is_sorted(), "rows of one time stand as they arrived");
+    Ok(rows)
+}
+
+/// Its time, and what tells it from others of that time.
+type Key = (i64, usize);
+
+/// A table: what it must have, and what it may have.
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    kind: Kind,
+    /// The number of the table, which another one of its name does not have.
+    pub(super) table: u32,
+    kept: BTreeMap<Key, i64>,
+    /// Rows that were too old at some time, so that a flush may have removed them.
+    expired: BTreeMap<Key, i64>,
+    keep: Option<i64>,
+    pub(super) is_paused: bool,
+}
+
+impl Model {
+    pub(super) fn new(kind: Kind, table: u32) -> Self {
+        Self {
+            kind,
+            table,
+            kept: BTreeMap::new(),
+            expired: BTreeMap::new(),
+            keep: None,
+            is_paused: false,
+        }
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn key(&self, row: Row) -> Key {
+        let tells = match self.kind {
+            Kind::Rows => usize::try_from(row.id).unwrap_or_default(),
+            Kind::Keyed => text(row.id),
+            Kind::Grid => 0,
+        };
+        (row.time, tells)
+    }
+
+    pub(super) fn append(&mut self, rows: &[Row]) {
+        for &row in rows {
+            let key = self.key(row);
+            self.expired.remove(&key);
+            self.kept.insert(key, row.id);
+        }
+        self.expire();
+    }
+
+    pub(super) fn delete(&mut self, times: &RangeInclusive<i64>) {
+        self.kept.retain(|(time, _), _| !times.contains(time));
+        self.expired.retain(|(time, _), _| !times.contains(time));
+    }
+
+    /// Takes back the rows from an id on.
+    pub(super) fn retract(&mut self, first: i64) {
+        self.kept.retain(|_, id| *id < first);
+        self.expired.retain(|_, id| *id < first);
+    }
+
+    /// Makes the rows between two times what they were.
+    pub(super) fn put_back(&mut self, was: &Self, times: &RangeInclusive<i64>) {
+        self.delete(times);
+        let within = |rows: &BTreeMap<Key, i64>| -> BTreeMap<Key, i64> {
+            let within = rows.iter().filter(|((time, _), _)| times.contains(time));
+            within.map(|(&key, &id)| (key, id)).collect()
+        };
+        self.kept.extend(within(&was.kept));
+        self.expired.extend(within(&was.expired));
+        self.expire();
+    }
+
+    pub(super) fn keep(&mut self, keep: Option<i64>) {
+        self.keep = keep;
+        self.expire();
+    }
+
+    pub(super) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+        self.expire();
+    }
+
+    fn expire(&mut self) {
+        let newest = self
+            .kept
+            .last_key_value()
+            .into_iter()
+            .chain(self.expired.last_key_value());
+        let newest = newest.map(|((time, _), _)| *time).max();
+        if let (Some(keep), Some(newest), false) = (self.keep, newest, self.is_paused) {
+            let young = self.kept.split_off(&(newest - keep, 0));
+            self.expired.append(&mut self.kept);
+            self.kept = young;
+        }
+    }
+
+    /// Fails unless a table may have these rows.
+    pub(super) fn check(&self, found: &[Row]) -> Result<(), String> {
+        let mut missing = self.kept.clone();
+        for &row in found {
+            let key = self.key(row);
+            if missing.remove(&key) != Some(row.id) && self.expired.get(&key) != Some(&row.id) {
+                return Err(format!(
+                    "{:?} has {} rows, with {row:?}, of which {:?} and {:?} are known",
+                    self.kind,
+                    found.len(),
+                    self.kept.get(&key),
+                    self.expired.get(&key),
+                ));
+            }
+        }
+        match missing.first_key_value() {
+            None => Ok(()),
+            Some((key, id)) => Err(format!(
+                "{:?} has {} rows and lacks {} of {}, from {id} at {key:?} to {:?}",
+                self.kind,
+                found.len(),
+                missing.len(),
+                self.kept.len(),
+                missing.last_key_value(),
+            )),
+        }
+    }
+
+    /// Forgets rows that are not found: they never come back.
+    pub(super) fn saw(&mut self, found: &[Row]) {
+        let found: BTreeSet<Key> = found.iter().map(|&row| self.key(row)).collect();
+        self.expired.retain(|key, _| found.contains(key));
+    }
+
+    /// Fails unless these rows are all that a reader has not yet seen, each of them once.
+    pub(super) fn check_new(&self, new: &[Row], seen: &mut BTreeSet<i64>) -> Result<(), String> {
+        for &row in new {
+            if !seen.insert(row.id) {
+                return Err(format!("{:?}: {row:?} is new again", self.kind));
+            }
+            let key = self.key(row);
+            if self.kept.get(&key) != Some(&row.id) && self.expired.get(&key) != Some(&row.id) {
+                return Err(format!("{:?}: {row:?} is new and is not there", self.kind));
+            }
+        }
+        match self.kept.iter().find(|(_, id)| !seen.contains(id)) {
+            None => Ok(()),
+            Some((key, id)) => Err(format!("{:?}: {id} at {key:?} was passed over", self.kind)),
+        }
+    }
+}
