@@ -1,6 +1,6 @@
 //! The way from the root to a leaf, and the runs along it.
 
-use super::node::{LiveRun, NodeView};
+use super::node::{LiveRun, Node, NodeView};
 use super::runs::Runs;
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
@@ -170,12 +170,24 @@ pub(super) fn check_level(view: &NodeView<'_>, id: PageId, expected: Option<u8>)
         Some(level) => view.level == level,
         None => view.level > 0,
     };
-    if is_right {
-        Ok(())
-    } else {
-        Err(Error::Corrupt {
-            page: id,
-            reason: "its level is not the one its parent has it for",
-        })
+    if is_right { Ok(()) } else { Err(wrong_level(id)) }
+}
+
+const fn wrong_level(page: PageId) -> Error {
+    Error::Corrupt {
+        page,
+        reason: "its level is not the one its parent has it for",
+    }
+}
+
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
+    /// A node that is to be of a level, so that damaged pages do not lead in a circle.
+    pub(super) fn node_of_level(&self, id: PageId, level: u8) -> Result<Node> {
+        let node = self.node(id)?;
+        if node.level == level {
+            Ok(node)
+        } else {
+            Err(wrong_level(id))
+        }
     }
 }

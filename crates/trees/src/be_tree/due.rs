@@ -170,16 +170,19 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// Returns what the node needs first, if anything. `parent` is none for the root. With `all`,
     /// nothing is to stay above the leaves, and a leaf is to have one run.
     pub(super) fn step(&self, id: PageId, parent: Option<PageId>, all: bool) -> Result<Option<Step>> {
-        let node = self.node(id)?;
+        self.step_of(&self.node(id)?, id, parent, all)
+    }
+
+    fn step_of(&self, node: &Node, id: PageId, parent: Option<PageId>, all: bool) -> Result<Option<Step>> {
         if !(all && node.level > 0)
-            && let Some(runs) = self.runs_to_merge(&node, all)
+            && let Some(runs) = self.runs_to_merge(node, all)
         {
             return Ok(Some(Step::Merge { node: id, runs }));
         }
         if node.level == 0 {
             return Ok(None);
         }
-        let has_many = self.has_many_children(&node);
+        let has_many = self.has_many_children(node);
         if has_many && parent.is_none() {
             return Ok(Some(Step::Grow));
         }
@@ -192,13 +195,13 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 self.to_push(node, parent.is_none())
             }
         };
-        let end = to_push(&node).map_or(0, |(_, end)| end);
+        let end = to_push(node).map_or(0, |(_, end)| end);
         let mut trimmed = node.clone();
         if self.trim(&mut trimmed, end) > 0 {
             return Ok(Some(Step::Trim { node: id, end }));
         }
         if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty())
-            && self.may_split(parent, &node)?
+            && self.may_split(parent, node)?
         {
             return Ok(Some(Step::Split { parent, node: id }));
         }
@@ -208,10 +211,11 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         };
         let child = node.children[slot].page;
         // The child's maintenance comes first, so that it has room.
-        if node.level > 1
-            && let Some(step) = self.step(child, Some(id), false)?
-        {
-            return Ok(Some(step));
+        if node.level > 1 {
+            let below = self.node_of_level(child, node.level - 1)?;
+            if let Some(step) = self.step_of(&below, child, Some(id), false)? {
+                return Ok(Some(step));
+            }
         }
         Ok(Some(Step::PushDown {
             parent: id,

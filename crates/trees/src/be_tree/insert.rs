@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::descend::check_level;
 use super::maintain::Progress;
 use super::node::{Child, LiveRun, Node, NodeView};
 use super::runs::Runs;
@@ -128,14 +129,17 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         };
         let mut id = self.root;
         let mut guard = self.store.read(id)?;
+        let mut expected = None;
         loop {
             let view = NodeView::parse(&guard, id)?;
+            check_level(&view, id, expected)?;
             if !self.all_lie_below(&view, edge)? {
                 return Ok(false);
             }
             if view.level == 0 {
                 return Ok(true);
             }
+            expected = Some(view.level - 1);
             let child = view.child(view.children - 1)?.0.page;
             guard = self.store.read(child)?;
             id = child;
@@ -170,9 +174,11 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             let mut guards = Vec::new();
             let mut id = self.root;
             let mut root_pressure = Pressure::None;
+            let mut expected = None;
             let child = loop {
                 let guard = self.store.read(id)?;
                 let view = NodeView::parse(&guard, id)?;
+                check_level(&view, id, expected)?;
                 if view.level == 0 || !self.all_lie_below(&view, live.run.first)? {
                     return Ok(None);
                 }
@@ -187,6 +193,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
                     root_pressure = self.pressure(&Node::decode(&guard, id)?);
                 }
                 if view.level > 1 {
+                    expected = Some(view.level - 1);
                     guards.push(guard);
                     id = child;
                     continue;

@@ -82,6 +82,8 @@
 
 mod bytes;
 mod cursor;
+#[cfg(test)]
+mod damaged;
 mod descend;
 mod due;
 mod hint;

@@ -1,5 +1,7 @@
 //! Replacing runs where they are, and taking out what is left empty.
 
+use std::collections::HashSet;
+
 use super::node::{Node, may_meet};
 use super::runs::Runs;
 use super::tree::BeTree;
@@ -37,21 +39,29 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     /// `edit` or the store failed, or a page is damaged. Runs before that have been replaced.
     pub fn edit_runs(&self, edit: &mut dyn FnMut(&Run, &[EdgeRange]) -> Result<RunEdit>) -> Result<()> {
         let level = self.node(self.root)?.level;
-        self.edit_node((self.root, level), edit)
+        self.edit_node((self.root, level), &mut HashSet::new(), edit)
     }
 
-    /// Edits a node of a level, and all below it.
+    /// Edits a node of a level, and all below it. Damaged pages may have a node in several places,
+    /// so those that were edited are in `seen`.
     fn edit_node(
         &self,
         (id, level): (PageId, u8),
+        seen: &mut HashSet<PageId>,
         edit: &mut dyn FnMut(&Run, &[EdgeRange]) -> Result<RunEdit>,
     ) -> Result<()> {
+        if !seen.insert(id) {
+            return Err(Error::Corrupt {
+                page: id,
+                reason: "it is in the tree twice",
+            });
+        }
         let Some(_right) = self.store.try_maintain(id) else {
             return Err(Error::Busy { page: id });
         };
         let mut node = self.node_of_level(id, level)?;
         for child in &node.children {
-            self.edit_node((child.page, level - 1), edit)?;
+            self.edit_node((child.page, level - 1), seen, edit)?;
         }
         let (mut retired, mut at) = (Vec::new(), 0);
         while at < node.runs.len() {
@@ -105,19 +115,6 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             retired.append(&mut pages);
         }
         Ok(())
-    }
-
-    /// A node that is to be of a level, so that damaged pages do not lead in a circle.
-    fn node_of_level(&self, id: PageId, level: u8) -> Result<Node> {
-        let node = self.node(id)?;
-        if node.level == level {
-            Ok(node)
-        } else {
-            Err(Error::Corrupt {
-                page: id,
-                reason: "its level is not the one its parent has it for",
-            })
-        }
     }
 
     /// Whether a node and all below it have no entries; its pages are added to `pages`.

@@ -194,6 +194,12 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             tie: from[pick.source()].tie(&self.shape, pick.index()),
         };
         if let Some((first, last)) = picked.first().map(edge).zip(picked.last().map(edge)) {
+            // Those of a damaged run may begin again.
+            if self.edges.is_some_and(|(_, before)| first.prefix < before.prefix) {
+                return Err(Error::NotAscending {
+                    position: self.entries,
+                });
+            }
             self.widen(first, last);
         }
         let before = self.leaves.columns.len();

@@ -69,6 +69,8 @@ pub struct RunCursor<O, L, S> {
     window: usize,
     skips_dead: bool,
     ahead: ReadAhead,
+    /// How many more pages the run may have.
+    pages_left: u32,
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
 }
@@ -124,6 +126,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             to,
             is_ascending,
             first: Some((reader.run.root, reader.top()?)),
+            pages_left: reader.run.pages,
             way: Vec::new(),
             columns: RunColumns::new(&reader.shape),
             next: 0,
@@ -363,6 +366,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             let Some((id, level)) = self.next_page()? else {
                 return Ok(false);
             };
+            // Damaged nodes may have one child many times.
+            let left = self.pages_left.checked_sub(1);
+            self.pages_left = left.ok_or_else(|| self.reader.too_many_pages())?;
             if level == 0 {
                 self.unpack_more(id)?;
             } else {

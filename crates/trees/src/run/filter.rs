@@ -210,12 +210,16 @@ impl Filter {
         let life = (run.first_page, run.generation);
         if let Some(words) = store.recall(id, life) {
             let (blocks, _) = words.as_chunks();
-            return Ok(is_set(&blocks[block_of(hash, blocks.len())], hash));
+            let block = blocks.get(block_of(hash, blocks.len()));
+            return block.map(|block| is_set(block, hash)).ok_or(missing_child(id));
         }
         let guard = store.read(id)?;
         let blocks: &[[u8; BLOCK_LEN]] = content(&guard, id, run, 0)?;
         store.remember(id, life, || Some(blocks.iter().flat_map(words_of).collect()));
-        Ok(is_set(&words_of(&blocks[block_of(hash, blocks.len())]), hash))
+        let block = blocks.get(block_of(hash, blocks.len()));
+        block
+            .map(|block| is_set(&words_of(block), hash))
+            .ok_or(missing_child(id))
     }
 
     /// The page that [`may_contain`](Self::may_contain) would read first; none if the store
@@ -259,6 +263,12 @@ impl Filter {
                 let ids: &[[u8; ID_LEN]] = content(&guard, id, run, level)?;
                 for slot in 0..ids.len() {
                     children.push(child_at(ids, slot, id)?);
+                }
+                if children.len() > self.pages as usize {
+                    return Err(Error::Corrupt {
+                        page: self.root,
+                        reason: "its filter has more pages than it says",
+                    });
                 }
             }
             all.append(&mut below);
@@ -323,4 +333,43 @@ fn content<'p, const LEN: usize>(
         return Ok(&items[..count]);
     };
     Err(corrupt(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedload_pages::RunLife;
+
+    /// A store that remembers so many words of every page.
+    struct Remembering(usize);
+
+    impl PageRead for Remembering {
+        type Guard<'s> = Box<[u8]>;
+
+        fn payload_len(&self) -> usize {
+            512
+        }
+
+        fn read(&self, _id: PageId) -> Result<Box<[u8]>> {
+            Ok(Box::new([0; 512]))
+        }
+
+        fn recall(&self, _page: PageId, _run: RunLife) -> Option<Arc<[u64]>> {
+            Some(vec![0; self.0].into())
+        }
+    }
+
+    /// A page that two runs name may be remembered as what it is for the other.
+    #[test]
+    fn too_few_words_that_are_remembered_are_damage() {
+        let page = PageId::new(7).expect("not zero");
+        let run = RunName {
+            first_page: page,
+            generation: 1,
+        };
+        let filter = Filter { root: page, pages: 1 };
+        assert!(!filter.may_contain(&Remembering(8), &run, 1).expect("a block"));
+        let found = filter.may_contain(&Remembering(6), &run, 1);
+        assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
+    }
 }

@@ -225,14 +225,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
             }
             pages.nodes.append(&mut below);
             if pages.nodes.len() + children.len() > self.run.pages as usize {
-                return Err(Error::Corrupt {
-                    page: self.run.root,
-                    reason: "its run has more pages than it says",
-                });
+                return Err(self.too_many_pages());
             }
             below = children;
         }
         Ok(pages)
+    }
+
+    /// The error of a run that leads to more pages than it was written with.
+    pub(super) fn too_many_pages(&self) -> Error {
+        Error::Corrupt {
+            page: self.run.root,
+            reason: "its run has more pages than it says",
+        }
     }
 
     /// About how many entries lie before a position, from one page a level.

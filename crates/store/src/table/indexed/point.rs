@@ -8,7 +8,7 @@ use bedload_pages::PageRead;
 use bedload_trees::be_tree::{LeafInterval, LeafTarget};
 
 use super::body::{kind_of, open};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::PageVersion;
 use crate::rows::{Deletions, Head, TableEntry};
 
@@ -87,6 +87,12 @@ fn find_in_tree<S: PageRead>(
                     break;
                 }
                 let sequence = row.sequence()?;
+                if sequence > end.sequence {
+                    return Err(Error::Index(bedload_pages::Error::Corrupt {
+                        page: run.root,
+                        reason: "the last row of a leaf is beyond what its directory says",
+                    }));
+                }
                 match newest_left(sequence) {
                     Some(left) if left == sequence => {
                         let before = found.as_ref().map(RunRow::sequence).transpose()?;

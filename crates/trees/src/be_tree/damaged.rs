@@ -1,0 +1,80 @@
+//! Trees whose nodes name nodes that they must not: an error, and never an endless walk.
+
+use super::node::Node;
+use super::{BeTree, BeTreeOptions, Progress, RunEdit};
+use crate::entry::{Entry, NoRow, Row};
+use crate::key_order::U64Order;
+use bedload_pages::{Batch, Error, HeapPages, PageId, PageStore, Result};
+
+type Tree<'p> = BeTree<U64Order, NoRow, &'p HeapPages>;
+
+fn publish(tree: &Tree<'_>, keys: impl Iterator<Item = u64>) -> Result<()> {
+    let mut batch = tree.batch()?;
+    for key in keys {
+        let key = U64Order::key(key);
+        let (tie, row) = (0, Row::default());
+        batch.put(Entry { key: &key, tie, row })?;
+    }
+    batch.publish().map(drop)
+}
+
+/// A tree with nodes between its root and its leaves.
+fn tall(pages: &HeapPages) -> Tree<'_> {
+    let options = BeTreeOptions::new()
+        .fan_out(4)
+        .runs(3)
+        .stage_runs(3)
+        .stage_entries(32)
+        .leaf_entries(48)
+        .pending_entries(96)
+        .max_entries(6)
+        .filter_bits(8);
+    let tree = BeTree::create(pages, U64Order, NoRow, options).expect("an empty tree");
+    for round in 0..40 {
+        publish(&tree, (0..48).map(|key| round * 100 + key)).expect("sound pages");
+        while tree.maintainer().work(1000).expect("sound pages") == Progress::Paused {}
+    }
+    assert!(tree.node(tree.root).expect("sound").level > 1);
+    tree
+}
+
+fn damage(tree: &Tree<'_>, id: PageId, change: impl FnOnce(&mut Node)) {
+    let mut node = tree.node(id).expect("a sound node");
+    change(&mut node);
+    let batch = tree.store.batch(&[id]).expect("it is there");
+    batch.commit(|pages| node.encode(pages[0]));
+}
+
+/// The rightmost node of level 1.
+fn last_parent(tree: &Tree<'_>) -> PageId {
+    let mut id = tree.root;
+    loop {
+        let node = tree.node(id).expect("a sound node");
+        if node.level == 1 {
+            return id;
+        }
+        id = node.children.last().expect("a child").page;
+    }
+}
+
+#[test]
+fn a_node_that_is_named_twice_is_not_edited_twice() {
+    let pages = HeapPages::new(1536);
+    let tree = tall(&pages);
+    damage(&tree, last_parent(&tree), |node| {
+        node.children[1].page = node.children[0].page;
+    });
+    let edited = tree.edit_runs(&mut |_, _| Ok(RunEdit::Keep));
+    assert!(matches!(edited, Err(Error::Corrupt { .. })), "{edited:?}");
+}
+
+#[test]
+fn a_way_that_leads_in_a_circle_ends() {
+    let pages = HeapPages::new(1536);
+    let tree = tall(&pages);
+    damage(&tree, last_parent(&tree), |node| {
+        node.children.last_mut().expect("a child").page = tree.root;
+    });
+    let published = publish(&tree, 1_000_000..1_000_010);
+    assert!(matches!(published, Err(Error::Corrupt { .. })), "{published:?}");
+}
