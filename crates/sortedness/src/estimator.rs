@@ -207,7 +207,7 @@ impl Estimator {
     /// Observes the next key. O(1) for a key in order, O(log displacement) for others.
     #[inline]
     pub fn observe(&mut self, key: u64) {
-        if key >= self.max && self.rows + 1 < self.next_event {
+        if key >= self.max && Some(key) >= self.stored_max && self.rows + 1 < self.next_event {
             self.rows += 1;
             self.observe_max(key);
         } else {
@@ -221,7 +221,7 @@ impl Estimator {
         debug_assert!(keys.is_sorted(), "a run ascends");
         while let Some(&first) = keys.first() {
             let eventless = usize::try_from(self.next_event - self.rows - 1).unwrap_or(usize::MAX);
-            if first < self.max || eventless == 0 {
+            if first < self.max || Some(first) < self.stored_max || eventless == 0 {
                 self.observe_otherwise(first);
                 keys = &keys[1..];
                 continue;
@@ -248,10 +248,12 @@ impl Estimator {
         kept.iter().for_each(|&key| self.push_pile(key));
     }
 
-    /// Observes a key that is below the greatest one, or at which a sample or window is due.
+    /// Observes a key that is below the greatest one or the greatest stored one, or at which a sample
+    /// or window is due.
     #[inline(never)]
     fn observe_otherwise(&mut self, key: u64) {
         self.rows += 1;
+        self.overlapping += u64::from(Some(key) < self.stored_max);
         if key >= self.max {
             self.observe_max(key);
         } else {
@@ -411,7 +413,6 @@ impl Estimator {
 
     fn observe_below_max(&mut self, key: u64) {
         self.below_running_max += 1;
-        self.overlapping += u64::from(Some(key) < self.stored_max);
         self.raise_l(self.rows - self.max_arrival);
         if key < self.runner_up.0 {
             self.runner_up.1 += 1;

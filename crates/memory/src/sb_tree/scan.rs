@@ -110,7 +110,7 @@ impl<K: Key> SbTree<K> {
         let end = greatest.map_or(end, |greatest| end.min(greatest));
         let (entries, next) = match from {
             End::Least => {
-                let mut entries = Vec::with_capacity(limit);
+                let mut entries = Vec::new();
                 let next = match view.read_least((start, end), limit, &mut entries) {
                     Some(last) => last.successor(),
                     None => greatest.and_then(|greatest| greatest.successor()),

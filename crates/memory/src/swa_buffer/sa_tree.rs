@@ -80,6 +80,10 @@ impl<T: BaseTree> SaTree<T> {
     /// Puts a buffer in front of a tree.
     pub fn new(base: T, options: BufferOptions) -> Self {
         let pages = options.entries.div_ceil(options.page_entries);
+        let mut order = Estimator::with_window(u64::MAX);
+        if let Some(max) = base.max_key() {
+            order.note_stored(max);
+        }
         let (global, per_page) = match options.filters {
             Filters::None => (0, 0),
             Filters::Global => (options.entries, 0),
@@ -96,7 +100,7 @@ impl<T: BaseTree> SaTree<T> {
             last_sorted_zone: 0,
             global_filter: Filter::new(global),
             page_filters: vec![Filter::new(options.page_entries); per_page],
-            order: Estimator::with_window(u64::MAX),
+            order,
             drained: Drained::default(),
         }
     }
@@ -289,6 +293,9 @@ impl<T: BaseTree> SaTree<T> {
     /// Query-driven sorting: makes a block of what is unsorted (§IV-C).
     fn sort_unsorted(&mut self) {
         let from = self.unsorted_from();
+        if from == self.entries.len() {
+            return;
+        }
         let mut block = self.entries.split_off(from);
         let adaptively = self.is_nearly_sorted();
         sort(&mut block, adaptively);
@@ -375,8 +382,9 @@ impl<T: BaseTree> SaTree<T> {
             let remaining = self.entries.split_off(overlapping + part);
             let leaving = self.entries.split_off(overlapping);
             self.entries.extend(remaining);
-            self.take_in(&leaving);
             self.all_is_sorted();
+            // Last: the buffer is in order even if the tree panics.
+            self.take_in(&leaving);
         }
     }
 
@@ -393,13 +401,14 @@ impl<T: BaseTree> SaTree<T> {
         let mut leaving = std::mem::replace(&mut self.entries, Vec::with_capacity(self.options.entries));
         self.entries.extend(remaining);
         keep_last(&mut leaving);
-        self.take_in(&leaving);
         self.boundary = self.boundary.saturating_sub(count);
         self.blocks.clear();
         if self.boundary < self.entries.len() {
             self.sort_all();
         }
         self.all_is_sorted();
+        // Last: the buffer is in order even if the tree panics.
+        self.take_in(&leaving);
     }
 
     /// Puts entries, which ascend strictly, into the tree: from the root what overlaps, behind its

@@ -23,6 +23,7 @@ pub(crate) use implementation::{heavy, light, prepare};
 
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 mod implementation {
+    use std::io::Write;
     use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
     const UNKNOWN: u8 = 0;
@@ -56,9 +57,8 @@ mod implementation {
         }
     }
 
-    /// # Panics
-    ///
-    /// If the system has forbidden the call since it was allowed: nothing else would do.
+    /// Ends the process if the system has forbidden the call since it was allowed: nothing else
+    /// would do, and other threads would wait for ever for one that panicked here.
     #[cold]
     pub(crate) fn heavy() {
         prepare();
@@ -68,7 +68,10 @@ mod implementation {
             let is_done = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
                 || membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
                     && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-            assert!(is_done, "membarrier is allowed no longer");
+            if !is_done {
+                let _ = writeln!(std::io::stderr(), "membarrier is allowed no longer");
+                std::process::abort();
+            }
         }
     }
 }

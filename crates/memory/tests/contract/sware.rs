@@ -420,6 +420,34 @@ fn what_overlaps_is_held_back_until_it_is_much() {
     assert!(held.appended + held.top_inserts == 60_000);
 }
 
+/// Reads may be prepared at any time, and there may be nothing to do.
+#[test]
+fn a_buffer_without_unsorted_entries_is_prepared_for_reads() {
+    for before in [0, 10] {
+        let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(100));
+        (0..before).for_each(|key| tree.insert(key, key));
+        tree.prepare_reads();
+        tree.insert(before, 1);
+        assert_eq!(tree.get(before), Some(1));
+        let mut found = Vec::new();
+        tree.read_up(before, u64::MAX, &mut found);
+        assert_eq!(found, [(before, 1)]);
+        tree.check_structure().expect("the structure holds");
+    }
+}
+
+/// What came below the greatest key of a tree overlaps, in whatever order it came.
+#[test]
+fn ascending_entries_among_those_of_a_tree_overlap() {
+    let mut base = PackedTree::new();
+    (0..1000).for_each(|key| base.insert(key * 2, key));
+    let mut tree = SaTree::new(base, BufferOptions::new(100));
+    (0..999).for_each(|key| tree.insert(key * 2 + 1, key));
+    tree.drain();
+    assert_eq!(tree.drained().top_inserts, 999);
+    assert_eq!(tree.order().total().overlapping, 999);
+}
+
 /// The buffer decides by what it measures how it sorts, whatever the settings.
 #[test]
 fn what_is_measured_decides_how_a_buffer_is_sorted() {

@@ -69,6 +69,22 @@ fn what_overlaps_with_what_is_stored_is_counted() {
 }
 
 #[test]
+fn keys_below_a_stored_one_that_was_not_observed_overlap() {
+    for as_run in [false, true] {
+        let mut order = Estimator::new();
+        order.note_stored(500);
+        let keys: Vec<u64> = (0..1000).collect();
+        if as_run {
+            order.observe_run(&keys);
+        } else {
+            keys.iter().for_each(|&key| order.observe(key));
+        }
+        let total = order.total();
+        assert_eq!((total.rows, total.overlapping, total.k), (1000, 500, 0));
+    }
+}
+
+#[test]
 fn only_what_was_saved_is_restored() {
     let mut order = Estimator::new();
     scrambled(3_000, 3).into_iter().for_each(|key| order.observe(key));

@@ -34,7 +34,10 @@ impl<K: Key> BlinkHash<K> {
         if leaf.is_frozen() || !settle_all(leaf, version, guard) {
             return;
         }
-        let Some((fence, keys_ascend)) = self.fence(leaf, key) else {
+        // A key that was removed and inserted again may be in the sample twice: the least one
+        // divides nothing.
+        let divides = |&(fence, _): &(K::Words, bool)| leaf.low().is_none_or(|low| low < fence);
+        let Some((fence, keys_ascend)) = self.fence(leaf, key).filter(divides) else {
             return;
         };
         let right = HashLeaf::right_of(&self.options, self.spare.take(), fence, node);
