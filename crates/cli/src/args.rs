@@ -144,8 +144,8 @@ pub(crate) struct IngestArgs {
     pub(crate) json: bool,
 }
 
-/// Copy a table into a new one of another layout. The table stays as it is, and can be read and
-/// written meanwhile; rows that are written after the beginning are not copied.
+/// Copy a table into a new one of another layout. The table stays as it is, and can be read
+/// meanwhile.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// The store's directory
@@ -425,7 +425,7 @@ pub(crate) struct DeleteArgs {
 }
 
 /// Print or change for how long a table keeps its rows. Rows older than that, counted from the
-/// newest row, are deleted by later writes.
+/// newest row, are deleted now and by later writes, in steps.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionArgs {
     /// The store's directory
@@ -439,7 +439,7 @@ pub(crate) struct RetentionArgs {
     #[arg(value_name = "DURATION", value_parser = parse_keep)]
     pub(crate) keep: Option<Keep>,
 
-    /// Print how many rows would be deleted now, and change nothing
+    /// Print how many rows are too old, and change nothing
     #[arg(long, requires = "keep")]
     pub(crate) dry_run: bool,
 

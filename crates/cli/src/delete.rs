@@ -42,6 +42,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     interrupt::check()?;
     if !args.dry_run {
         table.delete_range(range)?;
+        interrupt::done();
     }
     if args.json {
         let (from, to) = (tick_of(range.0), tick_of(range.1));

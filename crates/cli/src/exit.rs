@@ -28,9 +28,9 @@ pub(crate) enum Status {
     Busy = 4,
     /// Reading or writing failed, or the disk is full.
     Io = 5,
-    /// There is no store at that place.
+    /// There is no store at that place, or something other than regular files in it.
     NotAStore = 6,
-    /// The store was written by a newer version.
+    /// The store has a format that this version does not read.
     NewerStore = 7,
     /// SIGHUP ended the command. This and the two below are 128 and the number of the signal.
     Hangup = 129,
@@ -98,7 +98,7 @@ Exit codes:
   4  another process has the store open
   5  reading or writing failed, or the disk is full
   6  not a store
-  7  the store was written by a newer version
+  7  the store has a format that this version does not read
   129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what was begun is undone";
 
 /// Why a command could not do what it was asked to. Displayed, it is one line without anything that

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
                 .json(&json!({ "table": name, "retention_ticks": ticks, "rows": rows, "changed": false }));
         }
         return out.line(&format!(
-            "{} of table {name} would be deleted; nothing was changed: --dry-run",
+            "too old in table {name}: {}; nothing was changed: --dry-run",
             rows_text(rows)
         ));
     }
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
         Keep::Nanoseconds(nanos) => Some(Duration::from_nanos_u128(nanos.unsigned_abs())),
     };
     table.set_retention(kept)?;
+    interrupt::done();
     let deleted = before - table.range(..)?.count()?;
     if args.json {
         out.json(&json!({ "table": name, "retention_ticks": ticks, "rows": deleted, "changed": true }))?;

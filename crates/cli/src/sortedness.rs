@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::types::{Decimal256Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_cast::cast;
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
 
 use crate::args::SortednessArgs;
@@ -49,6 +49,8 @@ pub(crate) struct Column {
 
 enum Keys {
     Integers(Vec<i64>),
+    /// Of one scale, which is left out.
+    Decimals(Vec<<Decimal256Type as ArrowPrimitiveType>::Native>),
     Texts(Vec<String>),
 }
 
@@ -69,6 +71,10 @@ impl Column {
         let mut input = Input::open(path, &wanted)?;
         let keys = match input.schema().field(0).data_type() {
             DataType::Utf8 => Keys::Texts(Vec::new()),
+            DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..) => Keys::Decimals(Vec::new()),
             _ => Keys::Integers(Vec::new()),
         };
         let mut column = Self {
@@ -88,12 +94,23 @@ impl Column {
         self.without_value += array.null_count() as u64;
         match &mut self.keys {
             Keys::Texts(keys) => keys.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned)),
+            Keys::Decimals(keys) => {
+                let (DataType::Decimal32(_, scale)
+                | DataType::Decimal64(_, scale)
+                | DataType::Decimal128(_, scale)
+                | DataType::Decimal256(_, scale)) = *array.data_type()
+                else {
+                    unreachable!("batches have the type of their input's schema");
+                };
+                let array = cast(array, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
+                keys.extend(array.as_primitive::<Decimal256Type>().iter().flatten());
+            }
             Keys::Integers(keys) => match array.data_type() {
                 DataType::UInt64 => {
                     let values = array.as_primitive::<UInt64Type>().iter().flatten();
                     keys.extend(values.map(|value| (value ^ (1 << 63)).cast_signed()));
                 }
-                DataType::Float32 | DataType::Float64 => {
+                DataType::Float16 | DataType::Float32 | DataType::Float64 => {
                     let array = cast(array, &DataType::Float64)?;
                     keys.extend(
                         array
@@ -115,6 +132,7 @@ impl Column {
     fn len(&self) -> usize {
         match &self.keys {
             Keys::Integers(keys) => keys.len(),
+            Keys::Decimals(keys) => keys.len(),
             Keys::Texts(keys) => keys.len(),
         }
     }
@@ -122,6 +140,7 @@ impl Column {
     pub(crate) fn sortedness(&self) -> Sortedness {
         match &self.keys {
             Keys::Integers(keys) => Sortedness::of_keys(keys),
+            Keys::Decimals(keys) => Sortedness::of_keys(keys),
             Keys::Texts(keys) => Sortedness::of_keys(keys),
         }
     }
@@ -130,6 +149,7 @@ impl Column {
     pub(crate) fn picture(&self, file: &str, column: &str) -> Picture {
         let order = match &self.keys {
             Keys::Integers(keys) => arrivals_in_sorted_order(keys),
+            Keys::Decimals(keys) => arrivals_in_sorted_order(keys),
             Keys::Texts(keys) => arrivals_in_sorted_order(keys),
         };
         debug_assert_eq!(order.len(), self.len());

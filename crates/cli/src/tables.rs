@@ -31,6 +31,7 @@ pub(crate) fn drop(args: &DropArgs) -> Result<()> {
     interrupt::check()?;
     if !args.dry_run {
         store.drop_table(&name)?;
+        interrupt::done();
     }
     let mut out = Stdout::lock();
     if args.json {

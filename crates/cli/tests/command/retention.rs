@@ -21,7 +21,7 @@ fn older_rows_are_deleted_now_and_by_later_writes() {
     assert!(!place.output("info s").contains("kept"));
     assert_eq!(
         place.output("retention s t 30d --dry-run"),
-        "9 rows of table t would be deleted; nothing was changed: --dry-run\n"
+        "too old in table t: 9 rows; nothing was changed: --dry-run\n"
     );
     assert_eq!(place.json("info s --json")["tables"][0]["rows"], 40);
     assert_eq!(

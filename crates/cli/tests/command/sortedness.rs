@@ -90,3 +90,27 @@ fn a_picture_names_the_file_without_its_directories() {
     let svg = std::fs::read_to_string(place.path("a.svg")).unwrap();
     assert!(svg.contains("a.csv, column t") && !svg.contains("private"));
 }
+
+#[test]
+fn decimals_and_short_floats_are_compared_whole() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "at,price,ratio\n1,1.9,1.75\n2,1.2,1.25\n3,99999999999999999999.99,2\n4,1.3,3\n",
+    );
+    let types = "price:decimal(30,2),ratio:float16";
+    place
+        .run(&format!(
+            "ingest s t a.csv --time at --time-unit s --schema {types}"
+        ))
+        .succeeds();
+    place
+        .run("query s t --format parquet --output a.parquet")
+        .succeeds();
+    let measured = |column: &str| place.json(&format!("sortedness a.parquet --column {column} --json"));
+    let price = measured("price");
+    assert_eq!(price["rows"], 4);
+    assert_eq!(price["k"], 2);
+    assert_eq!(price["adjacent_inversions"], 2);
+    assert_eq!(measured("ratio")["k"], 1);
+}
