@@ -10,7 +10,8 @@ use super::results::{Kept, Results};
 /// Compares two files of results: the figures whose extremes of all rounds do not overlap are
 /// listed, with the ratio of the medians, greatest change first. Of two directories, compares the
 /// files that both have, with a line for each: by which factor the medians of its figures differ,
-/// of half of them at most, and of nine in ten.
+/// of half of them at most, and of nine in ten; and the same of each figure divided by the
+/// baseline's in the same run, which a machine of another speed leaves as it is.
 ///
 /// # Errors
 ///
@@ -46,27 +47,41 @@ pub fn compare(before: &Path, after: &Path) -> io::Result<String> {
 
 /// The lines of the files that two directories have.
 fn changes(before: &Results, after: &Results) -> String {
-    let mut text = format!("{:24} figures  half of them by  nine in ten\n", "file");
-    let mut all = Vec::new();
-    let mut line = |name: &str, mut changes: Vec<f64>| {
-        changes.sort_by(f64::total_cmp);
-        let at = |tenths: usize| number(changes[(changes.len() - 1) * tenths / 10].exp());
-        text += &format!("{name:24} {:7}  {:>15}  {:>11}\n", changes.len(), at(5), at(9));
-    };
+    let head = "figures  half by  nine in ten";
+    let mut text = format!("{:24} {head}  to the baseline: {head}\n", "file");
+    let mut all = (Vec::new(), Vec::new());
     for name in before.names() {
         let (Some((_, kept)), Some((_, again))) = (before.file(name), after.file(name)) else {
             continue;
         };
-        let changes: Vec<f64> = in_both(kept, again).iter().map(change).collect();
-        if !changes.is_empty() {
-            all.extend_from_slice(&changes);
-            line(name, changes);
+        let pairs = in_both(kept, again);
+        let medians: Vec<f64> = pairs.iter().map(change).collect();
+        let ratios: Vec<f64> = pairs.iter().filter_map(change_of_ratio).collect();
+        if !medians.is_empty() {
+            all.0.extend_from_slice(&medians);
+            all.1.extend_from_slice(&ratios);
+            text += &line(name, medians, ratios);
         }
     }
-    if !all.is_empty() {
-        line("all", all);
+    if !all.0.is_empty() {
+        text += &line("all", all.0, all.1);
     }
     text
+}
+
+/// A line: how many figures there are, and their changes; then the same of ratios.
+fn line(name: &str, medians: Vec<f64>, ratios: Vec<f64>) -> String {
+    let part = |mut changes: Vec<f64>| {
+        changes.sort_by(f64::total_cmp);
+        let at = |tenths: usize| {
+            let last = changes.len().checked_sub(1)?;
+            Some(number(changes[last * tenths / 10].exp()))
+        };
+        let (half, most) = (at(5).unwrap_or_default(), at(9).unwrap_or_default());
+        format!("{:7}  {half:>7}  {most:>11}", changes.len())
+    };
+    let line = format!("{name:24} {}  {:17}{}", part(medians), "", part(ratios));
+    line.trim_end().to_owned() + "\n"
 }
 
 /// The figures that two files have.
@@ -89,4 +104,15 @@ fn change((kept, again): &(&Kept, &Kept)) -> f64 {
         return 0.0;
     }
     (again.median / kept.median).ln().abs()
+}
+
+/// The logarithm of the factor by which the ratios to the baseline differ; of the baseline itself,
+/// and of what has none, there is nothing to say.
+fn change_of_ratio((kept, again): &(&Kept, &Kept)) -> Option<f64> {
+    let is_other = kept
+        .baseline
+        .as_ref()
+        .is_some_and(|baseline| *baseline != kept.subject);
+    let change = (again.ratio? / kept.ratio?).ln().abs();
+    (is_other && change.is_finite()).then_some(change)
 }

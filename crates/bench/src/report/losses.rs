@@ -62,6 +62,8 @@ mod tests {
             min,
             max,
             rounds: 3,
+            baseline: None,
+            ratio: None,
             params: std::collections::BTreeMap::new(),
         }
     }

@@ -114,6 +114,9 @@ pub(super) struct Kept {
     pub(super) min: f64,
     pub(super) max: f64,
     pub(super) rounds: usize,
+    pub(super) baseline: Option<String>,
+    /// The median divided by the baseline's.
+    pub(super) ratio: Option<f64>,
     pub(super) params: BTreeMap<String, String>,
 }
 

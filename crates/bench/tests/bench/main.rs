@@ -164,8 +164,9 @@ fn files_of_results_are_compared() {
     let path = |name: &str| dir.path().join(name);
     let origin = r#"{"command":"c","date":"d","commit":"c","machine":"m","note":""}"#;
     let record = |metric: &str, low: f64, high: f64| {
+        let baseline = if metric == "slower" { "other" } else { "s" };
         format!(
-            r#"{{"subject":"s","metric":"{metric}","unit":"ns","median":{low},"min":{low},"max":{high},"rounds":2,"params":{{}}}}"#
+            r#"{{"subject":"s","metric":"{metric}","unit":"ns","median":{low},"min":{low},"max":{high},"rounds":2,"baseline":"{baseline}","ratio":{low},"params":{{}}}}"#
         )
     };
     let write = |name: &str, records: [String; 3]| {
@@ -222,11 +223,13 @@ fn files_of_results_are_compared() {
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    // The least medians differ by 2 and by 3.
+    // The least medians differ by 2 and by 3; one is not of the baseline itself.
+    let found = ["2", "2.00", "2.00", "1", "3.00", "3.00"];
     assert_eq!(
-        of_files[1..],
-        [["both", "2", "2.00", "2.00"], ["all", "2", "2.00", "2.00"]]
+        of_files[1..].iter().map(|line| line[0]).collect::<Vec<_>>(),
+        ["both", "all"]
     );
+    assert!(of_files[1..].iter().all(|line| line[1..] == found), "{text}");
 }
 
 #[test]
