@@ -1,6 +1,6 @@
 //! Scans as streams.
 
-use bedload::Scan;
+use bedload::{Scan, StopHandle};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
@@ -14,17 +14,21 @@ type Step = (Scan, Option<bedload::Result<RecordBatch>>);
 /// the next is read.
 ///
 /// No thread waits for the consumer: a query of more scans than there are such threads comes to its
-/// end too.
+/// end too. If the stream is dropped, the scan ends where it is.
 pub(crate) fn batches(open: impl FnOnce() -> Result<Scan>) -> impl Stream<Item = Result<RecordBatch>> {
     let begin = State::New(open);
     stream::try_unfold(begin, |state| async {
-        let reading = match state {
-            State::New(open) => read(open()?),
-            State::Reading(reading) => reading,
+        let (reading, stop) = match state {
+            State::New(open) => {
+                let scan = open()?;
+                let stop = StopOnDrop(scan.stop_handle());
+                (read(scan), stop)
+            }
+            State::Reading(reading, stop) => (reading, stop),
         };
         let (scan, batch) = reading.join_unwind().await.map_err(external)?;
         match batch.transpose().map_err(external)? {
-            Some(batch) => Ok(Some((batch, State::Reading(read(scan))))),
+            Some(batch) => Ok(Some((batch, State::Reading(read(scan), stop)))),
             None => Ok(None),
         }
     })
@@ -32,7 +36,16 @@ pub(crate) fn batches(open: impl FnOnce() -> Result<Scan>) -> impl Stream<Item =
 
 enum State<F> {
     New(F),
-    Reading(SpawnedTask<Step>),
+    Reading(SpawnedTask<Step>, StopOnDrop),
+}
+
+/// Ends a scan when it is dropped: its thread cannot be.
+struct StopOnDrop(StopHandle);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn read(mut scan: Scan) -> SpawnedTask<Step> {
@@ -45,4 +58,35 @@ fn read(mut scan: Scan) -> SpawnedTask<Step> {
 /// An error as one of DataFusion's.
 pub(crate) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bedload::arrow::array::TimestampSecondArray;
+    use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stream_that_is_dropped_ends_its_scan() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let store = bedload::Store::create(dir.path().join("s")).expect("creates");
+        let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+        let arrow = Arc::new(Schema::new(vec![at]));
+        let schema = bedload::TableSchema::new(arrow.clone(), "at").expect("storable");
+        let table = store.create_table("t", schema).expect("fresh");
+        let times = TimestampSecondArray::from_iter_values(0..50_000);
+        let rows = RecordBatch::try_new(arrow, vec![Arc::new(times)]).expect("of one length");
+        table.append(&rows).expect("appends");
+        let scan = table.range(..).expect("there");
+        let handle = scan.stop_handle();
+        let mut stream = Box::pin(batches(move || Ok(scan)));
+        stream.next().await.expect("a batch").expect("reads");
+        assert!(!handle.is_stopped());
+        drop(stream);
+        assert!(handle.is_stopped());
+    }
 }

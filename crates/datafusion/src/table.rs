@@ -38,7 +38,7 @@ enum Source {
 }
 
 impl BedloadTable {
-    /// The table as it is when a query is planned. Renaming the table needs another provider.
+    /// The table as it is when a query is planned, whatever its name is by then.
     #[must_use]
     pub fn new(table: &Table) -> Self {
         Self::of(Source::Live(table.clone()), table.name(), table.schema().clone())
@@ -55,7 +55,9 @@ impl BedloadTable {
     }
 
     fn of(source: Source, name: &str, schema: TableSchema) -> Self {
-        let key = schema.key().map(|key| {
+        // Keys tell floats apart by their bits, and queries do not: both zeros are one there.
+        let is_float = |&column: &usize| schema.arrow().field(column).data_type().is_floating();
+        let key = schema.key().filter(|key| !key.iter().any(is_float)).map(|key| {
             let mut columns = key.to_vec();
             columns.push(schema.time_column());
             columns
@@ -127,9 +129,14 @@ impl TableProvider for BedloadTable {
         let source = self.source.clone();
         let name = self.name.clone();
         let planned = SpawnedTask::spawn_blocking(move || {
-            let snapshot = match source {
-                Source::Live(table) => table.snapshot(),
-                Source::At(snapshot) => snapshot,
+            let (snapshot, name) = match source {
+                Source::Live(table) => {
+                    let snapshot = table.snapshot();
+                    // Another table may have its name by now.
+                    let name = snapshot.name_of(&table).map_err(external)?.into();
+                    (snapshot, name)
+                }
+                Source::At(snapshot) => (snapshot, name),
             };
             let known = statistics::of_range((&snapshot, &name), times, &projection, !conditions.is_empty())?;
             let selection = Selection {

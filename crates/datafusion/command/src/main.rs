@@ -58,7 +58,7 @@ fn answer(arguments: Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .build()
         .map_err(|error| Failure::io("the threads of the query".as_ref(), &error))?;
-    runtime.block_on(async {
+    let answered = runtime.block_on(async {
         let session = session(StoreSchema::at(&store.snapshot())).map_err(|error| of_query(&error))?;
         // The store is open for reading alone, and other files are none of its business.
         let reading = SQLOptions::new()
@@ -74,7 +74,10 @@ fn answer(arguments: Arguments) -> Result<()> {
             answer.write(&batch.map_err(|error| of_query(&error))?)?;
         }
         answer.finish()
-    })
+    });
+    // Threads that still look for rows that nobody waits for end with the process.
+    runtime.shutdown_background();
+    answered
 }
 
 fn query_from_stdin() -> Result<String> {

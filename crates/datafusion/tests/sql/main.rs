@@ -7,6 +7,7 @@
 
 mod duckdb;
 mod exactness;
+mod identity;
 mod moments;
 mod plans;
 mod queries;
