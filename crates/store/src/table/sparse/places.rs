@@ -410,8 +410,15 @@ impl Places {
         self.settled
     }
 
-    /// Forgets the places of a dropped table: nobody writes there any more.
+    /// Forgets the places of a table that the last checkpoint has dropped: nobody writes there any
+    /// more. Blocks that the log named alone may have come into a file that waits to go, so views
+    /// from before the checkpoint may need it.
     pub(super) fn forget(&mut self, table: u32) {
+        for waiting in &mut self.waiting {
+            if matches!(waiting.what, Replaced::File { table: of, .. } if of == table) {
+                waiting.dead = waiting.dead.max(self.settled);
+            }
+        }
         self.busy.retain(|name, _| name.0 != table);
         self.kept.forget(|place| place.table == table);
     }
@@ -456,6 +463,40 @@ mod tests {
         }
         assert_eq!(seen, [0, 1, 0, 1, 0, 1]);
         assert!(places.busy.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_while_it_waits_to_go_outlives_a_drop_of_its_table() {
+        let mut places = Places::new(1);
+        let (first, last) = (0, 9);
+        let what = Replaced::File {
+            table: 1,
+            file: 0,
+            first,
+            last,
+        };
+        places.wait(what, 0);
+        places.before_publishing(2);
+        places.after_publishing(2);
+        // Rows that the log alone names, and a view of them, before the table is dropped.
+        assert_eq!(places.allocate_now((1, 7), None, 2), Allocated::Layer(0));
+        places.before_publishing(3);
+        places.after_publishing(3);
+        places.forget(1);
+        let mut released = |held: u64| {
+            let mut removed = 0;
+            places.take_released(
+                |born, dead| (born..dead).contains(&held),
+                |_, _| false,
+                |_, _| {
+                    removed += 1;
+                    true
+                },
+            );
+            removed
+        };
+        assert_eq!(released(2), 0, "the view has rows in it");
+        assert_eq!(released(3), 1);
     }
 
     #[test]
