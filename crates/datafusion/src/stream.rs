@@ -20,7 +20,7 @@ pub(crate) fn batches(open: impl FnOnce() -> Result<Scan>) -> impl Stream<Item =
     stream::try_unfold(begin, |state| async {
         let (reading, stop) = match state {
             State::New(open) => {
-                let scan = open()?;
+                let mut scan = open()?;
                 let stop = StopOnDrop(scan.stop_handle());
                 (read(scan), stop)
             }
@@ -81,7 +81,7 @@ mod tests {
         let times = TimestampSecondArray::from_iter_values(0..50_000);
         let rows = RecordBatch::try_new(arrow, vec![Arc::new(times)]).expect("of one length");
         table.append(&rows).expect("appends");
-        let scan = table.range(..).expect("there");
+        let mut scan = table.range(..).expect("there");
         let handle = scan.stop_handle();
         let mut stream = Box::pin(batches(move || Ok(scan)));
         stream.next().await.expect("a batch").expect("reads");

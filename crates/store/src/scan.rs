@@ -237,7 +237,8 @@ impl Scan {
         }
     }
 
-    /// Ends the scan from elsewhere: from another thread, or once the scan has been given away.
+    /// Ends the scan from elsewhere: from another thread, or once the scan has been given away. A
+    /// scan that had begun when it was first asked for this ends between two batches only.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -257,8 +258,8 @@ impl Scan {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn stop_handle(&self) -> StopHandle {
-        self.filter.stop.clone()
+    pub fn stop_handle(&mut self) -> StopHandle {
+        self.filter.stop_handle()
     }
 
     /// The schema of the batches.
@@ -279,11 +280,10 @@ impl Scan {
         if let Some(rows) = self.known_count()? {
             return Ok(rows);
         }
-        let stop = self.stop_handle();
         let rows = self.try_fold(0, |count, batch| {
             batch.map(|batch| count + batch.num_rows() as u64)
         });
-        if stop.is_stopped() {
+        if self.filter.is_stopped() {
             return Err(Error::schema("the scan was ended before all rows were counted"));
         }
         rows
@@ -334,7 +334,7 @@ impl Scan {
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.filter.stop.is_stopped() {
+            if self.filter.is_stopped() {
                 return Ok(None);
             }
             let batch = self.next_of_any_age()?;
@@ -414,7 +414,7 @@ impl Iterator for Scan {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.next_batch().transpose();
         // What was found when it was ended may lack rows of other runs.
-        let batch = batch.filter(|_| !self.filter.stop.is_stopped());
+        let batch = batch.filter(|_| !self.filter.is_stopped());
         if !matches!(batch, Some(Ok(_))) {
             self.remaining = 0;
         }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
     conditions: Vec<(usize, Predicate)>,
-    pub(crate) stop: StopHandle,
+    stop: Option<StopHandle>,
 }
 
 impl Filter {
@@ -35,6 +35,16 @@ impl Filter {
             conditions: conditions.collect(),
             stop: self.stop.clone(),
         })
+    }
+
+    /// What says that no row is wanted any more. Copies that were made before do not hear of it.
+    pub(crate) fn stop_handle(&mut self) -> StopHandle {
+        self.stop.get_or_insert_default().clone()
+    }
+
+    /// Whether no row is wanted any more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(StopHandle::is_stopped)
     }
 
     /// Whether every row meets it.

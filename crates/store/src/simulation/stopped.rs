@@ -33,14 +33,14 @@ fn build(layout: Layout) -> SimDisk {
 
 /// Looks for a row of a value that lies between the two, and so in no leaf's or block's rows;
 /// returns how many calls of the disk that took.
-fn look(disk: &SimDisk, before: impl FnOnce(&Scan)) -> u64 {
+fn look(disk: &SimDisk, before: impl FnOnce(&mut Scan)) -> u64 {
     let store = open(disk, options()).expect("opens");
     let table = store.table("t").expect("there");
     let value = TimestampSecondArray::from(vec![1]);
     let predicate = Predicate::compare(Operator::Eq, &value).expect("comparable");
     let scan = table.range(..).and_then(|scan| scan.filter("written", predicate));
     let mut scan = scan.expect("there");
-    before(&scan);
+    before(&mut scan);
     let calls = disk.calls();
     assert!(scan.next().is_none());
     disk.calls() - calls
@@ -78,7 +78,7 @@ fn a_scan_that_is_ended_counts_nothing() {
     let disk = build(Layout::Indexed);
     let store = open(&disk, options()).expect("opens");
     let scan = store.table("t").and_then(|table| table.range(..)).expect("there");
-    let scan = scan.filter("written", Predicate::is_not_null()).expect("there");
+    let mut scan = scan.filter("written", Predicate::is_not_null()).expect("there");
     scan.stop_handle().stop();
     assert!(scan.count().is_err());
 }

@@ -111,7 +111,7 @@ impl RunRows {
     /// `is_alone` says that they are compared with no others.
     pub(super) fn next(&mut self, wanted: &Wanted, most: usize, is_alone: bool) -> Result<Option<Piece>> {
         loop {
-            if wanted.filter.stop.is_stopped() {
+            if wanted.filter.is_stopped() {
                 return Ok(None);
             }
             if let Some((leaf, rows)) = &mut self.leaf

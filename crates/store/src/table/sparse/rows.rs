@@ -104,7 +104,7 @@ impl SparseScan {
 
     /// The next rows that match the filter; `None` after the last.
     fn next_matching(&mut self, deletions: &Deletions) -> Result<Option<RecordBatch>> {
-        while !self.filter.stop.is_stopped()
+        while !self.filter.is_stopped()
             && let Some(batch) = self.next_unfiltered(FILTERED_ROWS, deletions)?
         {
             let matching = self.filter.select(|column| {
