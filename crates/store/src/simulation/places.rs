@@ -212,8 +212,9 @@ fn blocks_are_written_again_and_again_beside_an_older_reader() {
     let snapshot = reader.snapshot();
     let store = open(&disk, options()).expect("opens");
     let mut model = was.clone();
-    for written in 1..20 {
-        append(&table(&store), &mut model, (0..ROWS).step_by(7), written);
+    // More often than there are layers.
+    for written in 1..300 {
+        append(&table(&store), &mut model, (0..ROWS).step_by(1000), written);
         store.flush().expect("there is space");
     }
     assert!(rows_in(table(&store).range(..)).expect("reads") == model);

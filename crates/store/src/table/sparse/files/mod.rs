@@ -253,7 +253,7 @@ impl BlockFiles {
                 path: self.path_of(owner.table, owner.shape.file_of(block).0),
                 action: "find a place that no snapshot needs in",
             })?;
-            if self.may_write(owner, block, layer) {
+            if self.may_write(owner, block, layer)? {
                 break layer;
             }
             places.shun((owner.table, block), layer);
@@ -276,9 +276,15 @@ impl BlockFiles {
         loop {
             let allocated = places.allocate_now((owner.table, block), current, number);
             if let Allocated::Layer(layer) = allocated {
-                // One that may not be written to stays taken.
-                if !self.may_write(owner, block, layer) {
-                    continue;
+                match self.may_write(owner, block, layer) {
+                    Ok(true) => {}
+                    // It stays taken.
+                    Ok(false) => continue,
+                    Err(error) => {
+                        tracing::debug!(%error, "a block is not written at once");
+                        places.free((owner.table, block), layer);
+                        return Allocated::Full;
+                    }
                 }
                 self.cache.remove(CacheKey::Block(owner.table, block, layer));
             }
@@ -294,9 +300,9 @@ impl BlockFiles {
 
     /// Whether a place that no map of this process names may be written to. On a file system
     /// without holes all places of a shielded file hold data, up to the end that it had.
-    fn may_write(&self, owner: Owner<'_>, block: i64, layer: u8) -> bool {
+    fn may_write(&self, owner: Owner<'_>, block: i64, layer: u8) -> Result<bool> {
         if !self.is_shielded.load(Ordering::Acquire) {
-            return true;
+            return Ok(true);
         }
         let file = owner.shape.file_of(block).0;
         let path = self.path_of(owner.table, file);
@@ -304,7 +310,7 @@ impl BlockFiles {
         let end = begin + owner.shape.block_bytes() as u64;
         let known = self.shielded.lock().get(&(owner.table, file)).copied();
         if known.is_some_and(|len| begin >= len) {
-            return true;
+            return Ok(true);
         }
         let looked_at = self.disk.open(&path).and_then(|opened| {
             let len = known.map_or_else(|| opened.len(), Ok)?;
@@ -313,10 +319,10 @@ impl BlockFiles {
         let (len, is_free) = match looked_at {
             Ok((len, data)) => (len, data.is_none_or(|data| data.start >= end)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (0, true),
-            Err(_) => return false,
+            Err(source) => return Err(Error::io(&path, "read", source)),
         };
         self.shielded.lock().entry((owner.table, file)).or_insert(len);
-        is_free
+        Ok(is_free)
     }
 
     /// Takes the place of a block that the log names.
