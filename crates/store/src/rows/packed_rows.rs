@@ -40,12 +40,23 @@ pub(crate) fn are_many(rows: usize) -> bool {
     rows >= ROWS_MIN
 }
 
+/// The bytes of a leaf, shared with all leaves of its batch. Arrow's own buffers are bytes to others
+/// from version 60 on.
+#[derive(Debug, Clone)]
+struct LeafBytes(Buffer);
+
+impl AsRef<[u8]> for LeafBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// The rows of a batch, sorted by time and compressed.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedRows {
     rows: usize,
     /// Each has the columns of the table, and then where the rows stood in the batch.
-    leaves: Arc<[LeafReader<Buffer>]>,
+    leaves: Arc<[LeafReader<LeafBytes>]>,
     /// All leaves, as the log has them.
     bytes: Buffer,
 }
@@ -97,7 +108,7 @@ impl PackedRows {
             let len = fields.u32().ok_or(CUT_SHORT)? as usize;
             let begin = bytes.len() - fields.rest_len();
             fields.bytes(len).ok_or(CUT_SHORT)?;
-            let leaf = LeafReader::open_unchecked(bytes.slice_with_length(begin, len));
+            let leaf = LeafReader::open_unchecked(LeafBytes(bytes.slice_with_length(begin, len)));
             let leaf = leaf.map_err(|_| "a leaf of its rows is damaged")?;
             if leaf.directory().leaf_bytes() != len || leaf.rows() == 0 {
                 return Err("a leaf of its rows is not as long as it says");
@@ -168,7 +179,7 @@ impl PackedRows {
 
     fn decode_within(&self, schema: &TableSchema, bytes_max: usize) -> Result<SortedBatch, &'static str> {
         let fields = schema.arrow().fields();
-        let is_as_its_table = |leaf: &LeafReader<Buffer>| {
+        let is_as_its_table = |leaf: &LeafReader<LeafBytes>| {
             let columns = leaf.directory().columns();
             columns.len() == fields.len() + 1
                 && fields.iter().zip(columns).all(|(field, column)| {
