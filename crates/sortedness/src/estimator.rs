@@ -248,8 +248,8 @@ impl Estimator {
         kept.iter().for_each(|&key| self.push_pile(key));
     }
 
-    /// Observes a key that is below the greatest one or the greatest stored one, or at which a sample
-    /// or window is due.
+    /// Observes a key that is below the greatest one or the greatest stored one, or at which a
+    /// sample or window is due.
     #[inline(never)]
     fn observe_otherwise(&mut self, key: u64) {
         self.rows += 1;

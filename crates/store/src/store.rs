@@ -384,9 +384,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// `from` is no store, is being written to, or was written by a newer release; no catalogue in it can be
-/// read, so that nothing is known of its tables; `to` exists and is not empty; the disk is full or
-/// fails to write.
+/// `from` is no store, is being written to, or was written by a newer release; no catalogue in it
+/// can be read, so that nothing is known of its tables; `to` exists and is not empty; the disk is
+/// full or fails to write.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageReport> {
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }

@@ -7,8 +7,8 @@ use bedload_columns::Predicate;
 use super::{StopHandle, TableSchema};
 use crate::error::{Error, Result};
 
-/// Conditions that a row must meet all of, and whether any row is still wanted: where few meet them,
-/// much is read for the next one.
+/// Conditions that a row must meet all of, and whether any row is still wanted: where few meet
+/// them, much is read for the next one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.

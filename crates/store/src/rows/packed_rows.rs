@@ -40,8 +40,8 @@ pub(crate) fn are_many(rows: usize) -> bool {
     rows >= ROWS_MIN
 }
 
-/// The bytes of a leaf, shared with all leaves of its batch. Arrow's own buffers are bytes to others
-/// from version 60 on.
+/// The bytes of a leaf, shared with all leaves of its batch. Arrow's own buffers are bytes to
+/// others from version 60 on.
 #[derive(Debug, Clone)]
 struct LeafBytes(Buffer);
 

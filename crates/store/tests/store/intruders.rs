@@ -50,8 +50,8 @@ fn try_everything(path: &Path, to: &Path) -> Vec<(&'static str, Option<Error>)> 
     ]
 }
 
-/// Whether a file is not needed: a salvage goes on without a log, or a file of blocks, and says that
-/// it is missing; only who writes to a store opens what keeps others away, or keeps space.
+/// Whether a file is not needed: a salvage goes on without a log, or a file of blocks, and says
+/// that it is missing; only those who write to a store open its lock file and its reserve.
 fn goes_on_without(way: &str, name: &Path) -> bool {
     match way {
         "salvage" | "inspect" => true,
