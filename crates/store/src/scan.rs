@@ -283,10 +283,11 @@ impl Scan {
         let rows = self.try_fold(0, |count, batch| {
             batch.map(|batch| count + batch.num_rows() as u64)
         });
+        let rows = rows?;
         if self.filter.is_stopped() {
-            return Err(Error::schema("the scan was ended before all rows were counted"));
+            return Err(Error::schema("the scan was ended while its rows were counted"));
         }
-        rows
+        Ok(rows)
     }
 
     /// Counts the rows if no more need be read for it than where the range begins and ends; `None`
@@ -414,7 +415,7 @@ impl Iterator for Scan {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.next_batch().transpose();
         // What was found when it was ended may lack rows of other runs.
-        let batch = batch.filter(|_| !self.filter.is_stopped());
+        let batch = batch.filter(|batch| batch.is_err() || !self.filter.is_stopped());
         if !matches!(batch, Some(Ok(_))) {
             self.remaining = 0;
         }

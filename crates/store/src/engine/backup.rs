@@ -83,7 +83,9 @@ pub(crate) fn restore(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Ve
         return Err(Error::AlreadyExists { path: to.into() });
     }
     let view = backup.view();
-    if view.generations()[0].first_sequence == backup.next_sequence() {
+    // Rows that were held back have numbers from before the checkpoint, and are in the log alone.
+    let since = view.active();
+    if since.first_sequence == backup.next_sequence() && since.is_empty() {
         backup.copy_view(&view, disk, to)?;
         return check_copy(disk.clone(), to);
     }

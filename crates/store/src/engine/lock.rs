@@ -71,7 +71,10 @@ fn lock_file(disk: &dyn Disk, dir: &Path, path: &Path) -> Result<Box<dyn DiskLoc
         if source.kind() == std::io::ErrorKind::WouldBlock && disk.share_file(path).is_ok() {
             return Error::Locked {
                 path: dir.into(),
-                holder: "a reader that could create no file in the store's folder `readers`".into(),
+                holder:
+                    "a reader that could create no file in the store's folder `readers`, or a process that \
+                         checks, salvages or restores it"
+                        .into(),
             };
         }
         refused(disk, dir, path, source)

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct StopHandle(Arc<AtomicBool>);
 
 impl StopHandle {
-    /// Ends the scan: it gives no batch any more. If it is looking for the next one, it reads the
-    /// leaf or the blocks that it has begun, and no others.
+    /// Ends the scan: it gives no batch any more. If it is looking for the next one, it reads no
+    /// more than the leaf or the blocks that it has begun.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bedload_testkit::Rng;
 
+use super::rewritten::batch;
 use super::say;
-use super::workload::{WRITERS, Writer, create_tables, open, open_at, options};
+use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::restore;
 use crate::error::Error;
+use crate::rows::TableSchema;
 use crate::store::Store;
 
 const COPY: &str = "/copy";
@@ -143,6 +146,33 @@ fn a_backup_that_is_restored_stays_as_it_is() {
     drop(copy);
     restore("/second").expect("a sound backup");
     check_at(&writers, "/second");
+}
+
+/// Rows that are held back have numbers from before the checkpoint that is without them.
+#[test]
+fn what_a_process_that_died_has_committed_is_restored() {
+    const ROWS: i64 = 40;
+    let disk = SimDisk::new(9);
+    // Its flushes come between two commits.
+    let store = open(&disk, options().background(true)).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    for part in 0..300 {
+        // Each row is late by a few.
+        let times = part * ROWS..(part + 1) * ROWS;
+        table
+            .append(&batch(times.map(|time| time ^ 15), part))
+            .expect("a sound disk");
+        std::thread::sleep(Duration::from_millis(1));
+        let left = disk.copy();
+        let shared: Arc<dyn Disk> = Arc::new(left.clone());
+        restore(&shared, Path::new(STORE), Path::new("/restored")).expect("a sound store");
+        let restored = open_at(&left, Path::new("/restored"), options()).expect("opens");
+        let rows = restored.table("t").and_then(|table| table.range(..)?.count());
+        let expected = ((part + 1) * ROWS).unsigned_abs();
+        assert_eq!(rows.expect("a sound disk"), expected, "after {part} commits");
+    }
+    assert!(store.metrics().rows_held_back > 0);
 }
 
 #[test]

@@ -185,6 +185,9 @@ impl IndexedScan {
                 self.enter()?;
             }
             self.read_on(most - rows, deletions.is_empty())?;
+            if self.wanted.filter.is_stopped() {
+                return Ok(None);
+            }
             let Some((number, limit)) = self.first() else {
                 self.leave();
                 continue;

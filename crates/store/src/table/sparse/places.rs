@@ -64,6 +64,16 @@ struct Waiting {
     dead: u64,
 }
 
+impl Waiting {
+    /// The table and number of a file that is to go.
+    fn file(&self) -> Option<(u32, i64)> {
+        match self.what {
+            Replaced::File { table, file, .. } => Some((table, file)),
+            Replaced::Place(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Replaced {
     Place(Place),
@@ -306,11 +316,18 @@ impl Places {
 
     /// The flush is part of this checkpoint, whose view is about to be published.
     pub(super) fn before_publishing(&mut self, checkpoint: u64) {
-        let replaced = std::mem::take(&mut self.pending.replaced);
-        for mut waiting in replaced {
+        let mut replaced = std::mem::take(&mut self.pending.replaced);
+        for waiting in &mut replaced {
             waiting.dead = checkpoint;
-            self.waiting.push(waiting);
         }
+        // A file that was written to while it waited to go waits anew: views of what was written
+        // there may need it.
+        let goes: HashSet<(u32, i64)> = replaced.iter().filter_map(Waiting::file).collect();
+        if !goes.is_empty() {
+            let is_other = |waiting: &Waiting| waiting.file().is_none_or(|file| !goes.contains(&file));
+            self.waiting.retain(is_other);
+        }
+        self.waiting.append(&mut replaced);
     }
 
     /// The checkpoint's view has been published: its map tells which places are in use.
@@ -410,15 +427,8 @@ impl Places {
         self.settled
     }
 
-    /// Forgets the places of a table that the last checkpoint has dropped: nobody writes there any
-    /// more. Blocks that the log named alone may have come into a file that waits to go, so views
-    /// from before the checkpoint may need it.
+    /// Forgets the places of a dropped table: nobody writes there any more.
     pub(super) fn forget(&mut self, table: u32) {
-        for waiting in &mut self.waiting {
-            if matches!(waiting.what, Replaced::File { table: of, .. } if of == table) {
-                waiting.dead = waiting.dead.max(self.settled);
-            }
-        }
         self.busy.retain(|name, _| name.0 != table);
         self.kept.forget(|place| place.table == table);
     }
@@ -480,9 +490,10 @@ mod tests {
         places.after_publishing(2);
         // Rows that the log alone names, and a view of them, before the table is dropped.
         assert_eq!(places.allocate_now((1, 7), None, 2), Allocated::Layer(0));
+        places.adopt((1, 7), 0);
+        places.wait(what, 0);
         places.before_publishing(3);
         places.after_publishing(3);
-        places.forget(1);
         let mut released = |held: u64| {
             let mut removed = 0;
             places.take_released(
