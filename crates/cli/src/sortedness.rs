@@ -49,7 +49,7 @@ pub(crate) struct Column {
 
 enum Keys {
     Integers(Vec<i64>),
-    /// Of one scale, which is left out.
+    /// Decimals of one scale, as whole numbers of the last digit.
     Decimals(Vec<<Decimal256Type as ArrowPrimitiveType>::Native>),
     Texts(Vec<String>),
 }

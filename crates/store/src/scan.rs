@@ -414,7 +414,7 @@ impl Iterator for Scan {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.next_batch().transpose();
-        // What was found when it was ended may lack rows of other runs.
+        // A batch that was being made when the scan was ended may lack rows.
         let batch = batch.filter(|batch| batch.is_err() || !self.filter.is_stopped());
         if !matches!(batch, Some(Ok(_))) {
             self.remaining = 0;

@@ -72,15 +72,16 @@ fn what_overlaps_with_what_is_stored_is_counted() {
 fn keys_below_a_stored_one_that_was_not_observed_overlap() {
     for as_run in [false, true] {
         let mut order = Estimator::new();
-        order.note_stored(500);
-        let keys: Vec<u64> = (0..1000).collect();
+        order.note_stored(5_000);
+        // So many that most are not sampled.
+        let keys: Vec<u64> = (0..10_000).collect();
         if as_run {
             order.observe_run(&keys);
         } else {
             keys.iter().for_each(|&key| order.observe(key));
         }
         let total = order.total();
-        assert_eq!((total.rows, total.overlapping, total.k), (1000, 500, 0));
+        assert_eq!((total.rows, total.overlapping, total.k), (10_000, 5_000, 0));
     }
 }
 

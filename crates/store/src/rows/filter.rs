@@ -7,8 +7,8 @@ use bedload_columns::Predicate;
 use super::{StopHandle, TableSchema};
 use crate::error::{Error, Result};
 
-/// Conditions that a row must meet all of, and whether any row is still wanted: where few meet
-/// them, much is read for the next one.
+/// Conditions, all of which a row must meet, and a handle that ends the scan: where few rows meet
+/// them, much is read to find the next one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
@@ -37,7 +37,8 @@ impl Filter {
         })
     }
 
-    /// What says that no row is wanted any more. Copies that were made before do not hear of it.
+    /// A handle that ends this filter's scan. Copies of the filter that were made before the first
+    /// call do not share it.
     pub(crate) fn stop_handle(&mut self) -> StopHandle {
         self.stop.get_or_insert_default().clone()
     }

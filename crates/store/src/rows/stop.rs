@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct StopHandle(Arc<AtomicBool>);
 
 impl StopHandle {
-    /// Ends the scan: it gives no batch any more. If it is looking for the next one, it reads no
-    /// more than the leaf or the blocks that it has begun.
+    /// Ends the scan: it gives no batch any more. If it is looking for a row that meets its
+    /// conditions, it reads no more than the leaf or the blocks that it has begun; a scan of a
+    /// sparse table passes over rows that were deleted since the last flush first.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

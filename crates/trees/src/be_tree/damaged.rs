@@ -1,7 +1,8 @@
 //! Trees whose nodes name nodes that they must not: an error, and never an endless walk.
 
 use super::node::Node;
-use super::{BeTree, BeTreeOptions, Progress, RunEdit};
+use super::{BeTree, Progress, RunEdit};
+use crate::contract::small_be_tree;
 use crate::entry::{Entry, NoRow, Row};
 use crate::key_order::U64Order;
 use bedload_pages::{Batch, Error, HeapPages, PageId, PageStore, Result};
@@ -20,16 +21,7 @@ fn publish(tree: &Tree<'_>, keys: impl Iterator<Item = u64>) -> Result<()> {
 
 /// A tree with nodes between its root and its leaves.
 fn tall(pages: &HeapPages) -> Tree<'_> {
-    let options = BeTreeOptions::new()
-        .fan_out(4)
-        .runs(3)
-        .stage_runs(3)
-        .stage_entries(32)
-        .leaf_entries(48)
-        .pending_entries(96)
-        .max_entries(6)
-        .filter_bits(8);
-    let tree = BeTree::create(pages, U64Order, NoRow, options).expect("an empty tree");
+    let tree = BeTree::create(pages, U64Order, NoRow, small_be_tree().filter_bits(8)).expect("an empty tree");
     for round in 0..40 {
         publish(&tree, (0..48).map(|key| round * 100 + key)).expect("sound pages");
         while tree.maintainer().work(1000).expect("sound pages") == Progress::Paused {}

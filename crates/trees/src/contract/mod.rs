@@ -15,7 +15,7 @@ mod damaged_tree;
 mod tree_index;
 
 pub use be_tree::{
-    Counts, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads,
+    Counts, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads, small_be_tree,
 };
 pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
 pub use damaged_tree::check_damaged_tree;

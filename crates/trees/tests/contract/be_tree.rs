@@ -10,6 +10,7 @@ use bedload_testkit::{Rng, stride};
 use bedload_trees::be_tree::{BeTree, BeTreeOptions, Pressure, Progress};
 use bedload_trees::contract::{
     CarelessOrder, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads,
+    small_be_tree,
 };
 use bedload_trees::{ByteOrder, Entry, FixedRow, I64Order, NoRow, Row, U64Order};
 
@@ -89,23 +90,12 @@ fn be_tree_threads_on_mimic_pages() {
     }
 }
 
-fn small() -> BeTreeOptions {
-    BeTreeOptions::new()
-        .fan_out(4)
-        .runs(3)
-        .stage_runs(3)
-        .stage_entries(32)
-        .leaf_entries(48)
-        .pending_entries(96)
-        .max_entries(6)
-}
-
 /// A run that is appended to a leaf hides nothing of what is due at the root: neither in a batch
 /// whose other runs went there, nor when it comes alone.
 #[test]
 fn appended_runs_report_the_pressure_of_the_root() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
     publish_keys(&tree, (0..48).map(|key| (key * 100, 0)));
     let mut pressures = Vec::new();
     for round in 1..8 {
@@ -164,7 +154,7 @@ fn a_root_of_short_keys_has_room_for_many_runs() {
 
 /// A tree with several levels and runs everywhere.
 fn grown<S: PageStore>(pages: S, seed: u64) -> BeTree<ByteOrder, FixedRow<4>, S> {
-    let tree = BeTree::create(pages, ByteOrder, FixedRow, small()).expect("an empty tree");
+    let tree = BeTree::create(pages, ByteOrder, FixedRow, small_be_tree()).expect("an empty tree");
     let mut rng = Rng::new(seed);
     let mut maintainer = tree.maintainer();
     for _ in 0..60 {
@@ -215,7 +205,7 @@ fn damaged_pages_do_no_more_than_harm() {
             };
             pages.damage(page, offset, mask).expect("a page");
         }
-        let Ok(tree) = BeTree::open(&pages, meta, ByteOrder, FixedRow::<4>, small()) else {
+        let Ok(tree) = BeTree::open(&pages, meta, ByteOrder, FixedRow::<4>, small_be_tree()) else {
             continue;
         };
         let _ = tree.verify();
@@ -257,33 +247,33 @@ fn damaged_pages_do_no_more_than_harm() {
 #[test]
 fn a_tree_is_opened_as_what_it_is() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
     let meta = tree.meta();
-    assert!(BeTree::open(&pages, meta, U64Order, NoRow, small()).is_ok());
-    let strange = BeTree::open(&pages, meta, ByteOrder, NoRow, small());
+    assert!(BeTree::open(&pages, meta, U64Order, NoRow, small_be_tree()).is_ok());
+    let strange = BeTree::open(&pages, meta, ByteOrder, NoRow, small_be_tree());
     assert!(matches!(strange, Err(Error::Shape { .. })));
-    let strange = BeTree::open(&pages, meta, U64Order, FixedRow::<2>, small());
+    let strange = BeTree::open(&pages, meta, U64Order, FixedRow::<2>, small_be_tree());
     assert!(matches!(strange, Err(Error::Shape { .. })));
-    let strange = BeTree::open(&pages, meta, U64Order, NoRow, small().ties(false));
+    let strange = BeTree::open(&pages, meta, U64Order, NoRow, small_be_tree().ties(false));
     assert!(matches!(strange, Err(Error::Shape { .. })));
     let root = PageId::new(meta.get() + 1).expect("a page");
-    let strange = BeTree::open(&pages, root, U64Order, NoRow, small());
+    let strange = BeTree::open(&pages, root, U64Order, NoRow, small_be_tree());
     assert!(matches!(strange, Err(Error::Corrupt { .. })));
-    let narrow = BeTree::create(HeapPages::new(512), U64Order, NoRow, small());
+    let narrow = BeTree::create(HeapPages::new(512), U64Order, NoRow, small_be_tree());
     assert!(matches!(narrow, Err(Error::EntryTooLarge { .. })));
 }
 
 #[test]
 fn batches_ascend_also_from_run_to_run_and_keys_leave_room_for_pivots() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, ByteOrder, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, ByteOrder, NoRow, small_be_tree()).expect("an empty tree");
     let mut batch = tree.batch().expect("begun");
     for number in 0..48 {
         batch.remove(&ByteOrder.key_of(number, 0), 0).expect("ascending");
     }
     let again = batch.remove(&ByteOrder.key_of(47, 0), 0);
     assert!(matches!(again, Err(Error::NotAscending { position: 48 })));
-    let most = BeTree::<ByteOrder, NoRow, HeapPages>::key_len_max(PAYLOAD_LEN, &ByteOrder, &small());
+    let most = BeTree::<ByteOrder, NoRow, HeapPages>::key_len_max(PAYLOAD_LEN, &ByteOrder, &small_be_tree());
     assert!(matches!(
         batch.remove(&vec![b'x'; most + 1], 0),
         Err(Error::EntryTooLarge { .. })
@@ -295,7 +285,7 @@ fn batches_ascend_also_from_run_to_run_and_keys_leave_room_for_pivots() {
 #[test]
 fn one_vacuum_at_a_time() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
     let first = tree.begin_bulk_delete().expect("begun");
     assert!(matches!(tree.begin_bulk_delete(), Err(Error::Busy { .. })));
     drop(first);
@@ -305,7 +295,7 @@ fn one_vacuum_at_a_time() {
 #[test]
 fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
     let put = |keys: std::ops::Range<u64>| {
         publish_keys(&tree, keys.map(|key| (key, key % 2)));
     };
@@ -332,7 +322,7 @@ fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
 #[test]
 fn a_run_of_which_nothing_is_left_goes() {
     let pages = HeapPages::new(PAYLOAD_LEN);
-    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
     let empty = tree.verify().expect("sound").pages.len();
     for keys in [10..50_u64, 0..30] {
         publish_keys(&tree, keys.map(|key| (key, 7)));

@@ -1,7 +1,6 @@
 //! Everything together: random operations of every kind on a table of each layout, beside views,
-//! readers, a full disk, calls that fail, processes that die and power that is cut.
-//!
-//! What one of them does to another is what no test of one alone finds.
+//! readers, a full disk, calls that fail, processes that die and power that is cut. Tests of one
+//! feature alone miss the defects that two of them have together.
 
 mod model;
 mod run;

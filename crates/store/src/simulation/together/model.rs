@@ -1,4 +1,4 @@
-//! What tables must have, and what they may have.
+//! Which rows a table must have, and which it may have besides, as they expire at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -76,7 +76,7 @@ pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
 /// Its time, and what tells it from others of that time.
 type Key = (i64, usize);
 
-/// A table: what it must have, and what it may have.
+/// The rows that a table must have, and those that it may have besides.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     kind: Kind,

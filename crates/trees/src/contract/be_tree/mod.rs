@@ -19,5 +19,5 @@ mod threads;
 pub use counts::Counts;
 pub use crash::check_be_tree_crashes;
 pub use keys::NumberedKeys;
-pub use schedule::check_be_tree_schedule;
+pub use schedule::{check_be_tree_schedule, small_be_tree};
 pub use threads::check_be_tree_threads;

@@ -24,8 +24,8 @@ const NUMBERS_MAX: u64 = 1500;
 /// Steps between two checks of everything.
 const CHECK_EVERY: u64 = 4096;
 
-/// A tree whose every capacity is as small as can be.
-pub(super) fn config() -> BeTreeOptions {
+/// Options of a tree whose every capacity is as small as can be, without filters.
+pub fn small_be_tree() -> BeTreeOptions {
     BeTreeOptions::new()
         .fan_out(4)
         .runs(3)
@@ -34,7 +34,10 @@ pub(super) fn config() -> BeTreeOptions {
         .leaf_entries(48)
         .pending_entries(96)
         .max_entries(6)
-        .filter_bits(12)
+}
+
+pub(super) fn config() -> BeTreeOptions {
+    small_be_tree().filter_bits(12)
 }
 
 /// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations

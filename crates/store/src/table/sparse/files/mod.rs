@@ -53,9 +53,6 @@ pub(crate) struct BlockFiles {
     /// Whether other processes may read blocks that no map of this one names: where data stands,
     /// nothing is written.
     is_shielded: AtomicBool,
-    /// How long files were when a place in them was first asked for while they are shielded: what
-    /// lies behind is written by this process alone.
-    shielded: Mutex<HashMap<FileName, u64>>,
     /// The checkpoint that the store was opened at.
     opened: u64,
     reads: AtomicU64,
@@ -103,7 +100,6 @@ impl BlockFiles {
             creating: Mutex::default(),
             has_holes: OnceLock::new(),
             is_shielded: AtomicBool::new(false),
-            shielded: Mutex::default(),
             opened: checkpoint,
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -299,30 +295,19 @@ impl BlockFiles {
     }
 
     /// Whether a place that no map of this process names may be written to. On a file system
-    /// without holes all places of a shielded file hold data, up to the end that it had.
+    /// without holes all places up to the end of a shielded file hold data.
     fn may_write(&self, owner: Owner<'_>, block: i64, layer: u8) -> Result<bool> {
         if !self.is_shielded.load(Ordering::Acquire) {
             return Ok(true);
         }
-        let file = owner.shape.file_of(block).0;
-        let path = self.path_of(owner.table, file);
+        let path = self.path_of(owner.table, owner.shape.file_of(block).0);
         let begin = owner.shape.offset(block, layer);
         let end = begin + owner.shape.block_bytes() as u64;
-        let known = self.shielded.lock().get(&(owner.table, file)).copied();
-        if known.is_some_and(|len| begin >= len) {
-            return Ok(true);
+        match self.disk.open(&path).and_then(|file| file.next_data(begin)) {
+            Ok(data) => Ok(data.is_none_or(|data| data.start >= end)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(source) => Err(Error::io(&path, "read", source)),
         }
-        let looked_at = self.disk.open(&path).and_then(|opened| {
-            let len = known.map_or_else(|| opened.len(), Ok)?;
-            Ok((len, opened.next_data(begin)?))
-        });
-        let (len, is_free) = match looked_at {
-            Ok((len, data)) => (len, data.is_none_or(|data| data.start >= end)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (0, true),
-            Err(source) => return Err(Error::io(&path, "read", source)),
-        };
-        self.shielded.lock().entry((owner.table, file)).or_insert(len);
-        Ok(is_free)
     }
 
     /// Takes the place of a block that the log names.
@@ -458,7 +443,6 @@ impl BlockFiles {
     pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
         if self.is_shielded.load(Ordering::Acquire) && !is_held(0, self.opened) {
             self.is_shielded.store(false, Ordering::Release);
-            self.shielded.lock().clear();
         }
         self.unwritten.release(|dead| is_held(0, dead));
         let mut places = self.places.lock();

@@ -1,0 +1,169 @@
+//! What is changed, at random, in the store and in its model.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::super::model::{Kind, Row, batch};
+use super::{Models, Run, TABLES};
+use crate::error::{Error, Result};
+use crate::mark::Mark;
+
+/// One change of the store, of which all is there or nothing.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Append(usize, Vec<Row>),
+    /// Rows of several tables, and times that are deleted before.
+    Group(Vec<(usize, Option<RangeInclusive<i64>>, Vec<Row>)>),
+    Delete(usize, RangeInclusive<i64>),
+    /// Takes back the rows since the mark, which begin with this id.
+    Retract(Mark, i64),
+    Keep(usize, Option<i64>),
+    Flush,
+}
+
+impl Run {
+    /// Rows of these times, whose ids follow.
+    pub(super) fn rows(&mut self, times: impl Iterator<Item = i64>) -> Vec<Row> {
+        let first = self.next;
+        let rows: Vec<Row> = times.zip(first..).map(|(time, id)| Row { time, id }).collect();
+        self.next += i64::try_from(rows.len()).unwrap_or_default();
+        rows
+    }
+
+    /// In order, a little late, or all over the place.
+    pub(super) fn some_rows(&mut self, count: i64) -> Vec<Row> {
+        let first = self.now;
+        match self.below(5) {
+            0 | 1 => {
+                self.now += count;
+                self.rows(first..first + count)
+            }
+            2 => self.rows((first - count..first).rev()),
+            3 => {
+                self.now += count / 2;
+                let late = 1 + self.below(60);
+                self.rows((first..first + count).map(|at| first + (at - first) / 2 - at * 7919 % late))
+            }
+            _ => self.rows((0..count).map(|at| first - (at * 7919 + first) % 20_000)),
+        }
+    }
+
+    /// A number of rows for a table: more than there is memory for, where that is taken.
+    pub(super) fn count(&mut self, number: usize) -> i64 {
+        match self.below(6) {
+            0 if TABLES[number].1 != Kind::Keyed => 2000 + self.below(6000),
+            0 | 1 => 100 + self.below(200),
+            2 => 1,
+            _ => 1 + self.below(40),
+        }
+    }
+
+    pub(super) fn some_times(&mut self) -> RangeInclusive<i64> {
+        let from = self.now - self.below(20_000);
+        from..=from + self.below(3000)
+    }
+
+    pub(super) fn some_change(&mut self) -> Change {
+        let number = self.rng.index(TABLES.len());
+        match self.below(12) {
+            0 => Change::Delete(number, self.some_times()),
+            1 => Change::Flush,
+            2 | 3 => {
+                let mut parts = Vec::new();
+                for (number, (_, kind)) in TABLES.iter().enumerate() {
+                    let count = 1 + self.below(200);
+                    let rows = self.some_rows(count);
+                    // Nothing else of a table with a key is changed in the same commit.
+                    let times = (*kind != Kind::Keyed).then(|| self.some_times());
+                    parts.push((number, times, rows));
+                }
+                Change::Group(parts)
+            }
+            4 => {
+                let keep = (self.below(4) > 0).then(|| 3000 + self.below(20_000));
+                Change::Keep(number, keep)
+            }
+            5 if !self.marks.is_empty() => {
+                let which = self.rng.index(self.marks.len());
+                let (mark, first) = self.marks[which];
+                self.marks.truncate(which);
+                Change::Retract(mark, first)
+            }
+            _ => {
+                let count = self.count(number);
+                Change::Append(number, self.some_rows(count))
+            }
+        }
+    }
+
+    fn perform(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Append(number, rows) => self.table(*number).append(&batch(rows)).map(drop),
+            Change::Group(parts) => {
+                let mut group = self.store().write_batch();
+                for (number, times, rows) in parts {
+                    if let Some(times) = times {
+                        group.delete_range(&self.table(*number), times.clone())?;
+                    }
+                    group.append(&self.table(*number), &batch(rows))?;
+                }
+                group.commit().map(drop)
+            }
+            Change::Delete(number, times) => self.table(*number).delete_range(times.clone()),
+            Change::Retract(mark, _) => self.table(0).retract_since(*mark),
+            Change::Keep(number, keep) => {
+                let keep = keep.map(|keep| Duration::from_millis(keep.unsigned_abs()));
+                self.table(*number).set_retention(keep)
+            }
+            Change::Flush => self.store().flush(),
+        }
+    }
+
+    /// Does a change; returns whether it is done. If that is unknown, the store is opened anew.
+    pub(super) fn change(&mut self, change: &Change) -> bool {
+        self.say(change);
+        match self.perform(change) {
+            Ok(()) => {
+                model(change, &mut self.models);
+                true
+            }
+            Err(error @ Error::NoSpace { .. }) => {
+                self.say(format!("not done: {error}"));
+                self.failed += 1;
+                false
+            }
+            Err(error) => {
+                self.say(format!("failed: {error}"));
+                self.unknown += 1;
+                self.reopen(Some(change));
+                false
+            }
+        }
+    }
+
+    /// Does changes without trouble.
+    pub(super) fn do_change(&mut self, change: &Change) {
+        let unknown = self.unknown;
+        let is_done = self.change(change);
+        assert!(is_done && unknown == self.unknown, "a sound disk");
+    }
+}
+
+/// Does a change to the model.
+pub(super) fn model(change: &Change, models: &mut Models) {
+    match change {
+        Change::Append(number, rows) => models[*number].append(rows),
+        Change::Group(parts) => {
+            for (number, times, rows) in parts {
+                if let Some(times) = times {
+                    models[*number].delete(times);
+                }
+                models[*number].append(rows);
+            }
+        }
+        Change::Delete(number, times) => models[*number].delete(times),
+        Change::Retract(_, first) => models[0].retract(*first),
+        Change::Keep(number, keep) => models[*number].keep(*keep),
+        Change::Flush => {}
+    }
+}

@@ -1,0 +1,118 @@
+//! Disks that are full or fail, processes that end, and power that is cut.
+
+use super::super::super::workload::open;
+use super::changes::{Change, model};
+use super::{Run, open_to_read};
+use crate::disk::sim::{Fault, FaultKind};
+
+impl Run {
+    /// Ends the process as it is, and opens the store in another one; a change may be done or not.
+    pub(super) fn reopen(&mut self, change: Option<&Change>) {
+        self.say("opened");
+        self.views.retain(|view| !view.is_ours);
+        self.marks.clear();
+        self.pauses = Default::default();
+        // Dropped while a fault still is set that it died of.
+        drop(self.store.take());
+        self.disk.set_fault(None);
+        self.disk.set_capacity(u64::MAX);
+        self.store = Some(open(&self.disk, self.options.clone()).expect("opens"));
+        for model in &mut self.models {
+            model.pause(false);
+        }
+        if let Some(change) = change {
+            let mut after = self.models.clone();
+            model(change, &mut after);
+            if self.check_all(&self.models).is_err() {
+                let found = self.check_all(&after);
+                assert!(
+                    found.is_ok(),
+                    "neither done nor not: {found:?}, {:?}",
+                    self.check_all(&self.models)
+                );
+                self.models = after;
+            }
+        }
+        self.check_now();
+    }
+
+    /// Does some changes while there is little space.
+    pub(super) fn fill(&mut self) {
+        let space = self.below(4).unsigned_abs() * 40_000;
+        self.say(("there is space for", space));
+        self.disk.set_capacity(self.disk.used() + space);
+        for _ in 0..1 + self.below(4) {
+            let change = self.some_change();
+            self.change(&change);
+        }
+        self.disk.set_capacity(u64::MAX);
+        self.check_now();
+    }
+
+    /// Lets a call fail, or the process die, in the middle of some changes.
+    pub(super) fn fail(&mut self) {
+        let kinds = [
+            FaultKind::Error,
+            FaultKind::NoSpace,
+            FaultKind::Partial,
+            FaultKind::Death,
+        ];
+        let kind = kinds[self.rng.index(kinds.len())];
+        let call = self.disk.calls() + 1 + self.below(80).unsigned_abs();
+        self.say(("fails", kind));
+        self.disk.set_fault(Some(Fault { call, kind }));
+        let (failed, unknown) = (self.failed, self.unknown);
+        for _ in 0..4 {
+            let change = self.some_change();
+            self.change(&change);
+            if (failed, unknown) != (self.failed, self.unknown) {
+                break;
+            }
+        }
+        self.disk.set_fault(None);
+        // What failed behind a change that is done ends writing, perhaps.
+        self.change(&Change::Flush);
+        self.check_now();
+    }
+
+    /// Closes the store, lets its process die, or cuts the power, and opens it again.
+    pub(super) fn end(&mut self) {
+        match self.below(4) {
+            0 => {
+                self.say("closes");
+                self.pauses = Default::default();
+                self.views.retain(|view| !view.is_ours);
+                let store = self.store.take().expect("it is open");
+                store.close().expect("a sound disk");
+                let marks = std::mem::take(&mut self.marks);
+                self.reopen(None);
+                self.marks = marks;
+            }
+            1 | 2 => {
+                self.say("dies");
+                self.disk.set_fault(Some(Fault {
+                    call: self.disk.calls(),
+                    kind: FaultKind::Death,
+                }));
+                self.reopen(None);
+            }
+            _ => self.cut(),
+        }
+    }
+
+    /// Cuts the power: of all processes nothing is left but what was synced.
+    fn cut(&mut self) {
+        self.say("power is cut");
+        let trace = self.disk.trace(self.begun.take().expect("it is recorded"));
+        self.views.clear();
+        self.pauses = Default::default();
+        self.reader = None;
+        drop(self.store.take());
+        let mut replay = trace.replay();
+        while replay.step(&mut self.rng).is_some() {}
+        self.disk = replay.image(self.rng.next_u64());
+        self.begun = Some(self.disk.record());
+        self.reopen(None);
+        self.reader = Some(open_to_read(&self.disk, self.options.clone()));
+    }
+}
