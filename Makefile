@@ -58,7 +58,7 @@ deb: ## Pack the command as a Debian package in target/deb, install it into an e
 	./scripts/deb
 	./scripts/deb-test
 
-pg-deb: ## Pack the PostgreSQL extension as a Debian package, install it beside a copy of the server and try it (needs what pg-lint needs, and dpkg-dev)
+pg-deb: ## Pack the PostgreSQL extension as a Debian package, install it beside a copy of the server and try it (needs what pg-lint needs, and postgresql-15)
 	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb
 	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb-test
 

@@ -33,6 +33,10 @@ impl Latencies {
         self.histogram.mean()
     }
 
+    pub(crate) fn median_ns(&self) -> f64 {
+        self.histogram.value_at_quantile(0.5) as f64
+    }
+
     /// Divides the latencies at a multiple of the median. Returns for the lower and the upper part
     /// its share of all latencies and its nanoseconds, averaged over all.
     pub(crate) fn parted(&self, times_median: u64) -> ((f64, f64), (f64, f64)) {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
+use bedload_testkit::Rng;
+
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 
@@ -93,8 +95,8 @@ impl<'p> Trial<'p> {
         self.summarise(&samples)
     }
 
-    /// Runs rounds that measure the selected entrants one after another. Each round begins with a
-    /// different entrant.
+    /// Runs rounds that measure the selected entrants one after another, in another order in each
+    /// round.
     pub fn run_each<M>(
         &self,
         entrants: &[Entrant<M>],
@@ -102,11 +104,11 @@ impl<'p> Trial<'p> {
     ) -> Vec<Record> {
         let mut taken: Vec<_> = entrants.iter().filter(|entrant| self.takes(entrant)).collect();
         self.run(|number, samples| {
+            // Random, so that no entrant always follows the same one.
+            Rng::new(number).shuffle(&mut taken);
             for entrant in &taken {
                 samples.add(entrant.name, turn(entrant, number));
             }
-            let step = usize::from(!taken.is_empty());
-            taken.rotate_left(step);
         })
     }
 

@@ -76,23 +76,27 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run(
         "timeseries",
         "timeseries --entries 4000000 --operations 1000000 --rounds 2 \
-         --only blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree,skip-map",
+         --only same-again,blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree,skip-map",
     ),
     run(
         "timeseries-latency",
-        "timeseries-latency --entries 1000000 --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree,btree-map",
+        "timeseries-latency --entries 1000000 --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,btree-map",
     ),
     run(
         "newest-scan",
-        "newest-scan --rounds 2 --only blink-hash,sb-tree,bplustree,scc-tree",
+        "newest-scan --rounds 2 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
     ),
     run(
         "delayed",
-        "delayed --rounds 2 --only blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree",
+        "delayed --rounds 2 --only same-again,blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree",
     ),
     run(
         "ycsb",
-        "ycsb --entries 500000 --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree",
+        "ycsb --entries 500000 --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
+    ),
+    run(
+        "ycsb-addresses",
+        "ycsb-addresses --entries 500000 --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree",
     ),
     run(
         "memory",
@@ -102,7 +106,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("blink-hash-splits", "blink-hash-splits --rounds 1"),
     run(
         "motivation",
-        "motivation --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree,skip-map",
+        "motivation --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,skip-map",
     ),
     run("blink-hash-tuning", "blink-hash-tuning --rounds 2"),
     run("blink-hash-conversion", "blink-hash-conversion --rounds 3"),

@@ -1,18 +1,30 @@
 //! Rounds of the concurrent indexes, for every number of threads.
 
+use std::cell::Cell;
+
+use bedload_testkit::Rng;
+
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Samples, Trial};
 use crate::subjects::{BASELINE, Make, Subject};
 
-/// Runs `round` for every entrant in turn, in the plan's rounds, for every number of threads.
+/// Runs `round` for every entrant in turn, in the plan's rounds, for every number of threads; in
+/// another order in each round. One turn that does not count goes before them: the first takes its
+/// memory from the system, and the others what the ones before gave back.
 pub(super) fn rounds<K>(
     scenario: &'static str,
     plan: &Plan,
     entrants: &[Entrant<Make<K>>],
     round: impl Fn(&dyn Subject<K>, usize, u64) -> Vec<Figure>,
 ) -> Vec<Record> {
+    let is_warm = Cell::new(false);
     rounds_of_all(scenario, plan, entrants, |entrants, threads, number, samples| {
+        let mut entrants = entrants.to_vec();
+        Rng::new(number).shuffle(&mut entrants);
+        if let (Some(first), false) = (entrants.first(), is_warm.replace(true)) {
+            first.unless_it_panics(|| round((first.make)().as_ref(), threads, number));
+        }
         for entrant in entrants {
             let figures = entrant.unless_it_panics(|| round((entrant.make)().as_ref(), threads, number));
             samples.add(entrant.name, figures.unwrap_or_default());

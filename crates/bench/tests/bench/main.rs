@@ -2,6 +2,7 @@
 
 mod prose;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -129,6 +130,26 @@ fn documents_follow_from_results() {
     );
     let unknown = "<!-- table: settings table-ingest nothing -->\n<!-- end -->\n";
     assert!(report::write_tables(unknown, &results).is_err());
+}
+
+/// A table asks for a figure by these, so a file has no two figures that share them all.
+#[test]
+fn figures_of_a_file_are_told_apart() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    for entry in fs::read_dir(results).expect("it is there") {
+        let path = entry.expect("reads").path();
+        let text = fs::read_to_string(&path).expect("reads");
+        let mut seen = HashSet::new();
+        for line in text.lines().skip(1) {
+            let record: serde_json::Value = serde_json::from_str(line).expect("an object");
+            let params = &record["params"];
+            let setting = params.get("degree").or_else(|| params.get("threads")).cloned();
+            let figure = (setting, record["metric"].clone(), record["subject"].clone());
+            assert!(!seen.contains(&figure), "{}: {figure:?}", path.display());
+            seen.insert(figure);
+        }
+        assert!(!seen.is_empty(), "{} has no figures", path.display());
+    }
 }
 
 /// Results that are stored can be measured again by one command.

@@ -80,10 +80,12 @@ impl Results {
         Self { file, rows }
     }
 
-    /// Adds the median of some rounds.
+    /// Adds the median of some rounds: of an even number, the mean of the middle two.
     pub(crate) fn add(&mut self, figure: Figure<'_>, mut rounds: Vec<f64>) {
         rounds.sort_by(f64::total_cmp);
-        let (median, min, max) = (rounds[rounds.len() / 2], rounds[0], rounds[rounds.len() - 1]);
+        let last = rounds.len() - 1;
+        let median = f64::midpoint(rounds[last / 2], rounds[last.div_ceil(2)]);
+        let (min, max) = (rounds[0], rounds[last]);
         let Figure {
             subject,
             setting,

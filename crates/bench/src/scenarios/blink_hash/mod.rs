@@ -12,7 +12,7 @@ pub(super) mod time_series;
 mod ycsb;
 
 use super::scenario::Scenario;
-use crate::subjects::{BASELINE, CONVERTING, INDEXES, names};
+use crate::subjects::{BASELINE, CONVERTING, INDEXES, OF_ADDRESSES, names};
 
 /// The scenarios of this paper.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -84,9 +84,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "ycsb",
-        about: "Load, A, B, C and E, with integers and with e-mail addresses, with latencies",
+        about: "Load, A, B, C and E, with integers, with latencies",
         subjects: || names(INDEXES),
-        run: ycsb::run,
+        run: ycsb::integers,
+    },
+    Scenario {
+        name: "ycsb-addresses",
+        about: "the same with e-mail addresses",
+        subjects: || names(OF_ADDRESSES),
+        run: ycsb::addresses,
     },
     Scenario {
         name: "memory",

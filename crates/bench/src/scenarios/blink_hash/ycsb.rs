@@ -75,10 +75,12 @@ pub(super) fn address(number: u64) -> Address {
     address
 }
 
-pub(super) fn run(plan: &Plan) -> Vec<Record> {
-    let integers = with_keys("ycsb-integers", plan, INDEXES, scattered);
-    let addresses = with_keys("ycsb-addresses", plan, OF_ADDRESSES, address);
-    [integers, addresses].concat()
+pub(super) fn integers(plan: &Plan) -> Vec<Record> {
+    with_keys("ycsb", plan, INDEXES, scattered)
+}
+
+pub(super) fn addresses(plan: &Plan) -> Vec<Record> {
+    with_keys("ycsb-addresses", plan, OF_ADDRESSES, address)
 }
 
 fn with_keys<K: Copy + Sync>(

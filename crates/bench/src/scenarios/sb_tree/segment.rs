@@ -68,7 +68,7 @@ fn measure(subject: &dyn Subject, plan: &Plan, threads: usize, round: u64) -> Ve
         Latencies::merge(nothing.into_iter()),
     );
     let (quick, slow) = inserts.parted(OUTSTANDING);
-    let of_clock = nothing.mean_ns();
+    let of_clock = nothing.median_ns();
     figures.push(Figure::new(
         "insert, the clock taken off",
         "ns",

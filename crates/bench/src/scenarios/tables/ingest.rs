@@ -1,5 +1,7 @@
 //! Ingest: rows per second, their variation, and the cost in processor time, disk and memory.
 
+use bedload_testkit::Rng;
+
 use super::arrival::{Arrival, Input};
 use super::case::{BATCH_ROWS, Case};
 use super::stage::{Failed, TableStage, Turns, ask_all};
@@ -134,14 +136,14 @@ pub(super) fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: 
         .param("batch", case.batch_rows.min(rows))
 }
 
-/// Returns the selected stores, starting with a different one in each round.
+/// Returns the selected stores, in another order in each round.
 pub(super) fn by_turns(entrants: &[TableEntrant], plan: &Plan, round: u64) -> Vec<TableEntrant> {
     let taken = entrants
         .iter()
         .filter(|entrant| plan.takes(entrant.name, TABLE_BASELINE));
     let mut taken: Vec<TableEntrant> = taken.copied().collect();
-    let first = usize::try_from(round).expect("few") % taken.len().max(1);
-    taken.rotate_left(first);
+    // Random, so that no store always follows the same one.
+    Rng::new(round).shuffle(&mut taken);
     taken
 }
 

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use bedload_testkit::Rng;
 use tempfile::TempDir;
 
 use super::arrival::Input;
@@ -118,8 +119,8 @@ pub(super) struct Turns {
     pub(super) warm: usize,
 }
 
-/// Runs a request on all stores in turns, starting with a different one each time, and adds the
-/// answers to the samples. A store that fails is excluded from then on.
+/// Runs a request on all stores in turns, in another order each time, and adds the answers to the
+/// samples. A store that fails is excluded from then on.
 pub(super) fn ask_all(
     stages: &mut Vec<TableStage>,
     samples: &mut Samples,
@@ -128,6 +129,8 @@ pub(super) fn ask_all(
 ) {
     for turn in 0..turns.warm + turns.turns {
         let asked = request(turn as u64);
+        // Random, so that no store always follows the same one.
+        Rng::new(turn as u64).shuffle(stages);
         stages.retain_mut(|stage| match stage.ask(&asked) {
             Ok(figures) => {
                 if turn >= turns.warm {
@@ -137,8 +140,5 @@ pub(super) fn ask_all(
             }
             Err(Failed) => false,
         });
-        if !stages.is_empty() {
-            stages.rotate_left(1);
-        }
     }
 }

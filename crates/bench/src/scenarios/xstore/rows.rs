@@ -43,10 +43,17 @@ fn entries(plan: &Plan) -> usize {
 /// A store in its turn of a round.
 struct Entrant {
     name: &'static str,
-    store: Box<dyn RowStore>,
+    /// None once it is closed.
+    store: Option<Box<dyn RowStore>>,
     /// Dropped after the store.
     dir: TempDir,
     figures: Vec<Figure>,
+}
+
+impl Entrant {
+    fn store(&mut self) -> &mut dyn RowStore {
+        self.store.as_deref_mut().expect("it is open")
+    }
 }
 
 /// Runs `round` with all stores, each in its own directory; the round gives each its turns, and may
@@ -64,7 +71,7 @@ fn rounds(
                 let dir = tempfile::tempdir().expect("a temporary directory");
                 Entrant {
                     name: entrant.name,
-                    store: (entrant.make)(dir.path()),
+                    store: Some((entrant.make)(dir.path())),
                     dir,
                     figures: Vec::new(),
                 }
@@ -87,14 +94,14 @@ const TURNS: usize = 8;
 fn turns<T>(entrants: &mut [Entrant], items: &[T], mut each: impl FnMut(&mut dyn RowStore, &T)) -> Vec<f64> {
     let mut seconds: Vec<Vec<f64>> = entrants.iter().map(|_| Vec::new()).collect();
     for entrant in &mut *entrants {
-        items.iter().for_each(|item| each(entrant.store.as_mut(), item));
+        items.iter().for_each(|item| each(entrant.store(), item));
     }
     for (turn, items) in items.chunks(items.len().div_ceil(TURNS)).enumerate() {
         for step in 0..entrants.len() {
             let number = (turn + step) % entrants.len();
             let begun = Instant::now();
             for item in items {
-                each(entrants[number].store.as_mut(), item);
+                each(entrants[number].store(), item);
             }
             seconds[number].push(begun.elapsed().as_secs_f64() / items.len() as f64);
         }
@@ -176,13 +183,13 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
             entrant.figures.push(Figure::new(metric, "krows/s", rate));
         };
         for entrant in &mut *entrants {
-            let seconds = load(entrant.store.as_mut(), dense(0..rows, BATCH));
+            let seconds = load(entrant.store(), dense(0..rows, BATCH));
             krows(
                 entrant,
                 format!("ingest, batches of {BATCH}"),
                 rate(rows, seconds),
             );
-            check(entrant.store.as_ref(), second(0), second(rows), rows);
+            check(entrant.store(), second(0), second(rows), rows);
         }
         let mut end = rows;
         for (number, (batch, about)) in SIZES.into_iter().enumerate() {
@@ -193,7 +200,7 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
                 let (turn, batches) = ((number + step) % turns, dense(end..end + count, batch));
                 let metric = format!("ingest, batches of {batch}");
                 if let Some(entrant) = entrants.get_mut(turn) {
-                    let seconds = load(entrant.store.as_mut(), batches);
+                    let seconds = load(entrant.store(), batches);
                     krows(entrant, metric, rate(count, seconds));
                 } else {
                     let raw = &mut raws[turn - entrants.len()];
@@ -206,8 +213,8 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
             }
             end += count;
         }
-        for entrant in &*entrants {
-            check(entrant.store.as_ref(), second(0), second(end), end);
+        for entrant in &mut *entrants {
+            check(entrant.store(), second(0), second(end), end);
         }
         let seconds = turns(entrants, &[(); TURNS / 2], |store, ()| {
             let mut bytes = 0;
@@ -243,21 +250,21 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
         let again = rows / 4;
         let times: Vec<i64> = (0..again).map(|_| second(rng.index(rows))).collect();
         for entrant in &mut *entrants {
-            let seconds = load(entrant.store.as_mut(), dense(0..again, BATCH));
+            let seconds = load(entrant.store(), dense(0..again, BATCH));
             krows(
                 entrant,
                 format!("written over, batches of {BATCH}"),
                 rate(again, seconds),
             );
             let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
-            let seconds = load(entrant.store.as_mut(), batches);
+            let seconds = load(entrant.store(), batches);
             krows(
                 entrant,
                 format!("written over at random, batches of {BATCH}"),
                 rate(again, seconds),
             );
-            if entrant.store.writes_over() {
-                check(entrant.store.as_ref(), second(0), second(end), end);
+            if entrant.store().writes_over() {
+                check(entrant.store(), second(0), second(end), end);
             }
         }
     })
@@ -285,12 +292,12 @@ pub(super) fn latency(plan: &Plan) -> Vec<Record> {
             let times: Vec<i64> = (load_from..size).map(second).collect();
             for entrant in &mut *entrants {
                 load(
-                    entrant.store.as_mut(),
+                    entrant.store(),
                     times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec())),
                 );
                 for &time in reads.iter().take(1000) {
                     let expected = fold(std::iter::once(&row_of(time)[..]));
-                    assert_eq!(entrant.store.get(time), Some(expected));
+                    assert_eq!(entrant.store().get(time), Some(expected));
                 }
             }
             load_from = size;
@@ -324,7 +331,10 @@ pub(super) fn density(plan: &Plan) -> Vec<Record> {
             let count = times.len();
             for entrant in entrants {
                 let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
-                let seconds = load(entrant.store.as_mut(), batches);
+                let seconds = load(entrant.store(), batches);
+                check(entrant.store(), second(0), second(rows * 100 / percent), count);
+                // Open stores keep log files for the next rows.
+                entrant.store = None;
                 let payload = count * (8 + ROW_BYTES);
                 let per_byte = disk_bytes(entrant.dir.path()) as f64 / payload as f64;
                 entrant.figures.extend([

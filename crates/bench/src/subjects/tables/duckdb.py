@@ -19,8 +19,14 @@ import duckdb
 import pyarrow as pa
 
 SCHEMA = '"at" TIMESTAMP, sensor INTEGER, celsius DOUBLE, pressure DOUBLE, humidity DOUBLE, state VARCHAR'
-AT = "make_timestamp(?)"
-BETWEEN = f'"at" >= {AT} AND "at" < {AT}'
+
+
+def at(microseconds):
+    return f"make_timestamp({int(microseconds)})"
+
+
+def between(request):
+    return f'"at" >= {at(request["from"])} AND "at" < {at(request["to"])}'
 
 
 def connect(path, memory_bytes, has_key):
@@ -31,7 +37,8 @@ def connect(path, memory_bytes, has_key):
 
 
 def answer(cursor, request, rows, has_key):
-    """What was asked for: an Arrow table, a number, or nothing."""
+    """What was asked for: an Arrow table, a number, or nothing. Values stand in the text of a query: `sql` runs one with
+    parameters at once, into a copy that it reads again."""
     match request["do"]:
         case "append":
             insert = "INSERT OR REPLACE" if has_key else "INSERT"
@@ -41,26 +48,23 @@ def answer(cursor, request, rows, has_key):
         case "all":
             return cursor.sql("SELECT * FROM readings").to_arrow_table()
         case "range":
-            sql = f'SELECT * FROM readings WHERE {BETWEEN} ORDER BY "at"'
-            return cursor.sql(sql, params=[request["from"], request["to"]]).to_arrow_table()
+            return cursor.sql(f'SELECT * FROM readings WHERE {between(request)} ORDER BY "at"').to_arrow_table()
         case "point":
-            sql = f'SELECT * FROM readings WHERE "at" = {AT}'
-            return cursor.sql(sql, params=[request["time"]]).to_arrow_table()
+            return cursor.sql(f'SELECT * FROM readings WHERE "at" = {at(request["time"])}').to_arrow_table()
         case "newest":
-            sql = 'SELECT * FROM readings ORDER BY "at" DESC LIMIT ?'
-            return cursor.sql(sql, params=[request["rows"]]).to_arrow_table()
+            rows = int(request["rows"])
+            return cursor.sql(f'SELECT * FROM readings ORDER BY "at" DESC LIMIT {rows}').to_arrow_table()
         case "count":
             return cursor.execute("SELECT count(*) FROM readings").fetchall()[0][0]
         case "count between":
-            sql = f"SELECT count(*) FROM readings WHERE {BETWEEN}"
-            return cursor.execute(sql, [request["from"], request["to"]]).fetchall()[0][0]
+            return cursor.execute(f"SELECT count(*) FROM readings WHERE {between(request)}").fetchall()[0][0]
         case "cold":
-            sql = "SELECT * FROM readings WHERE celsius <= ?"
-            return cursor.sql(sql, params=[request["celsius"]]).to_arrow_table()
+            celsius = float(request["celsius"])
+            return cursor.sql(f"SELECT * FROM readings WHERE celsius <= {celsius!r}::DOUBLE").to_arrow_table()
         case "delete":
-            cursor.execute(f"DELETE FROM readings WHERE {BETWEEN}", [request["from"], request["to"]])
+            cursor.execute(f"DELETE FROM readings WHERE {between(request)}")
         case "delete before":
-            cursor.execute(f'DELETE FROM readings WHERE "at" < {AT}', [request["time"]])
+            cursor.execute(f'DELETE FROM readings WHERE "at" < {at(request["time"])}')
         case unknown:
             raise ValueError(f"unknown request {unknown}")
     return None
