@@ -9,7 +9,7 @@ use crate::figures::{grouped, rows_text};
 use crate::output::stdout::Stdout;
 use crate::unfinished;
 
-/// Both commands: a backup is a store, and to restore it is to back it up.
+/// Runs both commands: a backup is a store, so restoring it means backing it up.
 pub(crate) fn copy(args: &CopyArgs) -> Result<()> {
     let from = args.from.clone();
     let report = unfinished::store(&args.to, move |to| bedload::restore(from, to))?;

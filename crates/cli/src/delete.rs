@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.dry_run {
         return Ok(());
     }
-    // The deletion is durable; what is left to do can be done by the next command as well.
+    // The deletion is durable; the next command can do the rest as well.
     if let Err(error) = store.close() {
         crate::exit::warn(&format!(
             "the rows are deleted; their space is not free yet: {error}"

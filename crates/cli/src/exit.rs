@@ -160,7 +160,7 @@ impl Failure {
         }
     }
 
-    /// Says more about the circumstances, behind the message.
+    /// Adds a note on the circumstances after the message.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.message.push_str("; ");
         self.message.push_str(note);
@@ -230,8 +230,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// A message without the numbers of errors of the operating system, which other messages are made
-/// of.
+/// A message without the operating system's error numbers, which other messages embed.
 fn without_numbers(message: &str) -> String {
     const OPENING: &str = " (os error ";
     let mut parts = message.split(OPENING);

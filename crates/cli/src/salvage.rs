@@ -1,4 +1,4 @@
-//! `bedload salvage`: what is whole in a damaged store, copied into a new one.
+//! `bedload salvage`: copies the undamaged parts of a store into a new one.
 
 use bedload::{Gap, SalvageReport, SalvagedTable};
 use serde_json::{Value, json};

@@ -157,7 +157,7 @@ impl Column {
     }
 }
 
-/// How a picture names a file: without the directories, which are nobody else's concern.
+/// How a picture names a file: without the directories, which are private.
 pub(crate) fn title_name(path: &Path) -> String {
     let name = path.file_name().filter(|_| path != Path::new(STDIN));
     name.map_or_else(|| display_name(path), |name| name.display().to_string())

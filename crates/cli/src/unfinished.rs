@@ -1,8 +1,7 @@
 //! Files and directories that are made under another name, and take their own when they are whole.
 //!
-//! The other name is `NAME.unfinished-` and six letters, beside the place where the whole thing is
-//! to stand. It is removed if the command fails or a signal ends it; what `kill -9` leaves can be
-//! told by it.
+//! The temporary name is `NAME.unfinished-` and six letters, next to the final one. It is removed
+//! if the command fails or a signal ends it; what `kill -9` leaves can be recognised by it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -45,8 +44,8 @@ fn beside(path: &Path) -> io::Result<(&Path, String)> {
     Ok((parent, format!("{}.unfinished-", name.display())))
 }
 
-/// Makes a store at `path`, where nothing may stand but an empty directory. `make` gets the place
-/// where it is to make it.
+/// Makes a store at `path`, where only an empty directory may exist. `make` gets the path at which
+/// to make it.
 ///
 /// A signal does not wait for `make`: what that has made is taken away from it.
 pub(crate) fn store<T: Send + 'static>(
@@ -84,8 +83,8 @@ pub(crate) fn store<T: Send + 'static>(
 struct Unfinished {
     dir: TempDir,
     path: PathBuf,
-    /// Whether there is a directory at `path`, in which `dir` stands then: it may be where a file
-    /// system is mounted.
+    /// Whether `path` is an existing directory, within which `dir` then lies: it may be a mount
+    /// point.
     is_within: bool,
 }
 

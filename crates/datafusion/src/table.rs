@@ -21,9 +21,9 @@ use crate::time_range::TimeRange;
 
 /// A table of a store, for DataFusion to read.
 ///
-/// Made of a [`Table`], it shows each query what is committed when the query is planned. Made of a
-/// [`Snapshot`], it shows what the snapshot does: use one snapshot for all tables of a query that
-/// are to be of one moment.
+/// Created from a [`Table`], it shows each query the rows committed when the query is planned.
+/// Created from a [`Snapshot`], it shows the snapshot's rows: use one snapshot for all tables of a
+/// query that should be of one moment.
 pub struct BedloadTable {
     source: Source,
     name: Arc<str>,

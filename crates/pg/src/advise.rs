@@ -57,7 +57,7 @@ struct Facts {
     blocks_read: f64,
     /// Entries inserted since statistics were reset.
     entries: f64,
-    /// The statement that makes the index anew.
+    /// The statement that rebuilds the index.
     statement: String,
 }
 

@@ -19,7 +19,7 @@ use crate::opened::Opened;
 use crate::pending;
 use crate::sorter::Sorter;
 
-/// Problems that are told one by one; of those beyond, how many there are.
+/// The most problems listed one by one; the rest are only counted.
 const PROBLEMS: u64 = 1000;
 
 /// Everything that is wrong with an index, a line each: its structure, its order, and the entries

@@ -55,7 +55,7 @@ pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize) {
 
 /// Bytes that may be allocated besides those that memory was expected for.
 const SPARE_BYTES: usize = 1 << 20;
-/// Bytes that a process is taken to have at hand, so that small statements do not ask for them.
+/// Bytes assumed available to a process, so that small statements need not ask.
 const AT_HAND_BYTES: usize = 1 << 17;
 
 /// Ends the transaction with an error if the system has no memory for so many bytes, which are
@@ -97,7 +97,7 @@ impl Headroom {
     }
 }
 
-/// Ends the transaction because of what a tree said of the index.
+/// Ends the transaction with an error that a tree reported for the index.
 ///
 /// # Safety
 ///

@@ -141,7 +141,7 @@ fn harness_raise_at(point: i32) -> i32 {
 fn harness_fail(index: pg_sys::Oid, held: &str, sleep: bool) {
     let pages = pages_of(index);
     let root = PageId::new(1).expect("not zero");
-    // Dropped behind whatever is held.
+    // Dropped after everything held.
     let _note = NoteHeldInterrupts;
     let fail = || {
         if sleep {

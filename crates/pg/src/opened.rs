@@ -68,9 +68,9 @@ impl Drop for Opened {
 
 /// Names of functions and operators that mean the server's own as long as it lives.
 ///
-/// A user chooses his search path. Through it he must not choose what a query of this module calls
-/// with the rights of a table's owner, nor whoever can create functions in a superuser's path what
-/// that superuser calls.
+/// A user's search path must not determine what a query of this module calls with the rights of a
+/// table's owner, nor may functions created in a superuser's path determine what that superuser
+/// calls.
 pub(crate) struct ServersNames {
     settings: c_int,
 }
@@ -81,7 +81,7 @@ impl ServersNames {
         // settings.
         unsafe {
             let settings = pg_sys::NewGUCNestLevel();
-            // Temporary objects last: they are anybody's.
+            // Temporary objects last: any user can create them.
             pg_sys::set_config_option(
                 c"search_path".as_ptr(),
                 c"pg_catalog, pg_temp".as_ptr(),

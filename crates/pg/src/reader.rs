@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// Forgets where it is: what is read next is read as it is then.
+    /// Forgets its position: the next read sees the present state.
     pub(crate) fn reset(&mut self) {
         self.cursor = None;
     }
@@ -93,9 +93,9 @@ impl Reader {
         self.cursor.as_ref().is_some_and(at)
     }
 
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, `len`
-    /// of them or some more; none if the range is empty. It goes on reading if `last`, at which the
-    /// range begins, is what it has read last of a range that ends at the same place.
+    /// Appends to `window`, ascending, the first entries of the range in the given direction, at
+    /// least `len` of them; none if the range is empty. It continues its last read if `last`, at
+    /// which the range begins, is the entry read last, of a range with the same end.
     pub(crate) fn window(
         &mut self,
         range: (Bound<&Entry>, Bound<&Entry>),

@@ -47,7 +47,7 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long no worker is called after all were taken.
 const TAKEN: Duration = Duration::from_secs(10);
-/// How long no worker is called after one that has not ended as it should.
+/// How long no worker is called after one that ended abnormally.
 const REST: Duration = Duration::from_secs(60);
 /// About how long a transaction of a worker is.
 const TURN: Duration = Duration::from_millis(50);
@@ -57,9 +57,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long it waits for another process to end a merge.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Settings of a worker, whatever the configuration, its database and the superuser have. Its
-/// commits need not wait for the disk: the log records of whatever depends on them follow theirs.
-/// Timeouts are for statements that somebody waits for; a merge may take longer.
+/// Settings of a worker, which override those of the configuration, its database and the superuser.
+/// Its commits need not wait for the disk: later log records that depend on theirs follow them.
+/// Timeouts are for statements that a client waits for; a merge may take longer.
 const SETTINGS: &[(&CStr, &CStr)] = &[
     (c"synchronous_commit", c"off"),
     (c"lock_timeout", c"0"),

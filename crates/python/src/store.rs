@@ -82,7 +82,7 @@ pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
     Ok(problems.iter().map(ToString::to_string).collect())
 }
 
-/// Copies a backup to where its store is to be.
+/// Copies a backup to the directory of a new store.
 #[pyfunction]
 pub(crate) fn restore(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let report = interrupt::wait(py, move || bedload::restore(from, to))?;

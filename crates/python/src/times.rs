@@ -63,7 +63,7 @@ pub(crate) fn duration_nanos(text: &str) -> PyResult<i128> {
 #[pyfunction]
 pub(crate) fn utc_nanos(nanos: i128, zone: &str) -> PyResult<i128> {
     let zone = Zone::parse(zone).map_err(refused)?;
-    // Offsets are whole seconds: what is finer than a second is put aside.
+    // Offsets are whole seconds, so fractions of a second are set aside.
     let per_second = i128::from(nanos_per_tick(TimeUnit::Second));
     let seconds = i64::try_from(nanos.div_euclid(per_second))
         .map_err(|_| refuse("the time is beyond the years for which zones have rules"))?;

@@ -1,7 +1,7 @@
-//! The crates of Arrow that this crate's interface is made of, in the version it was built with.
+//! The Arrow crates that this crate's interface uses, in the version it was built with.
 //!
-//! Code that takes its types from here has the right version of them without naming Arrow among its
-//! own dependencies.
+//! Code that takes its Arrow types from here gets the right version without depending on Arrow
+//! itself.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -66,7 +66,7 @@ pub enum Error {
         /// The newest version this release reads.
         supported: u32,
     },
-    /// The store was written in a format of before the first release, which no release reads.
+    /// The store was written in a format from before the first release, which no release reads.
     #[error(
         "{} has format version {found}, which was never released; this release reads version {supported}: export its \
          rows with the program that wrote it, and ingest them into a new store",
@@ -89,7 +89,7 @@ pub enum Error {
         holder: String,
     },
     /// The store was opened by another process, from which this one inherited it through `fork`.
-    /// Both would write to the same places of the same files. A process opens stores for itself.
+    /// Both would write to the same places of the same files. A process must open stores itself.
     #[error("{} was opened by process {opened_by} and is inherited: a process must open a store for itself", path.display())]
     Inherited {
         /// The store's directory.
@@ -97,15 +97,15 @@ pub enum Error {
         /// The process that opened it.
         opened_by: u32,
     },
-    /// A file of an open store was removed, or another one was put in its place: what stands there
-    /// now is left alone, and nothing more is written through this handle.
+    /// A file of an open store was removed or replaced: whatever is there now is left alone, and
+    /// nothing more is written through this handle.
     #[error("{} is no longer the file that was opened: it was removed or replaced while the store was open", path.display())]
     Replaced {
         /// The file.
         path: PathBuf,
     },
-    /// Something other than a regular file, or a link, stands where a store has a file. Stores are
-    /// not followed to other places.
+    /// A link, or something else that is not a regular file, is where a store has a file. Stores
+    /// are not followed to other places.
     #[error("{} is {found}; a store has regular files, which are not reached through links", path.display())]
     Irregular {
         /// The file or directory.
@@ -233,13 +233,13 @@ impl Error {
         }
     }
 
-    /// The error of a sync of `path` that failed. On a full disk, too, it is unknown what has
+    /// The error of a sync of `path` that failed. Even on a full disk, it is unknown what has
     /// reached the disk: the next sync may succeed without what this one had to write.
     pub(crate) fn of_sync(path: &Path, source: io::Error) -> Self {
         Self::of_unknown(path, "sync", source)
     }
 
-    /// An error after which it is unknown what stands in `path`, on a full disk, too.
+    /// An error, even of a full disk, after which the contents of `path` are unknown.
     pub(crate) fn of_unknown(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::Io {
             path: path.into(),
@@ -256,8 +256,8 @@ impl Error {
         }
     }
 
-    /// The error of a store that damage keeps from being opened: it says what can be done. `data`
-    /// is the name of its data file.
+    /// The error of a store too damaged to be opened: it says what can be done. `data` is the name
+    /// of its data file.
     pub(crate) fn of_opening(self, dir: &Path, data: &str) -> Self {
         let (file, place, reason) = match self {
             Self::Corrupt { file, place, reason } => (file, place, reason),

@@ -48,7 +48,7 @@ pub struct TableInfo {
     /// How far from sorted its rows arrived; not known of a sparse table, to which order does not
     /// matter.
     pub order: Option<ArrivalOrder>,
-    /// For how many ticks of the time column's unit rows are kept; none for ever.
+    /// How long rows are kept, in ticks of the time column's unit; none for ever.
     pub retention: Option<u64>,
     /// How many rows it has.
     pub rows: u64,

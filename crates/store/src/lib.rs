@@ -2,8 +2,8 @@
 //!
 //! A [`Store`] is a directory with tables. A [`Table`] has columns, one of them its time; Arrow
 //! record batches go in by [`Table::append`], which returns once they are durable, and come out by
-//! [`Table::range`], ordered by time. Rows that are late, by a little or by years, cost what their
-//! disorder costs and are never lost.
+//! [`Table::range`], ordered by time. Late rows, by a little or by years, are never lost, and you
+//! pay only for rows that arrive out of order.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,8 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! How the parts work together is told in `ARCHITECTURE.md`, what stands on disk in
-//! `docs/format.md`.
+//! `ARCHITECTURE.md` explains how the parts work together, `docs/format.md` the format on disk.
 
 #[cfg(target_endian = "big")]
 compile_error!("rows are copied to disk as they stand in memory, and the format is little-endian");

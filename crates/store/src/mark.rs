@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::rows::TableId;
 
-/// A moment in the life of a table: what was appended before it, and what since.
+/// A moment in the life of a table, between earlier and later appends.
 ///
 /// A row becomes visible a little after its append began. The mark knows which rows were visible,
 /// for [`Table::since`](crate::Table::since), and which appends had begun, for

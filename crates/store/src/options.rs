@@ -97,7 +97,7 @@ impl Options {
     }
 
     /// Whether a thread of the store's own flushes rows to pages while others write. Default: yes.
-    /// Without it a writer who finds the memory for rows full flushes before it goes on, and
+    /// Without it a writer that finds the memory for rows full flushes first, and
     /// [`Store::flush`](crate::Store::flush) does so at will.
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
@@ -111,9 +111,9 @@ impl Options {
     /// which stay in memory. [`Store::refresh`](crate::Store::refresh) moves on to later commits. A
     /// commit is seen once its record is in the log file, which may be shortly before it returns to
     /// its writer. A commit that is seen is durable: the reader syncs what it reads of the log,
-    /// also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that
-    /// writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
-    /// options but `cache_bytes` counts.
+    /// even if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that
+    /// writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). The only other
+    /// option that counts is `cache_bytes`.
     ///
     /// Pages that a reader looks at keep their space until the reader refreshes and drops its scans
     /// and snapshots, or ends. So that the writer knows, the reader keeps a file in the folder

@@ -1,6 +1,6 @@
-//! Asking for memory before it is needed, so that waits for several lines overlap.
+//! Prefetching memory, so that waits for several lines overlap.
 
-/// Asks for the line at an address.
+/// Prefetches the line at an address.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),
@@ -15,7 +15,7 @@ pub(crate) fn prefetch(_address: *const u8) {
     }
 }
 
-/// Asks for the line at an address, which is about to be written.
+/// Prefetches the line at an address that is about to be written.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),

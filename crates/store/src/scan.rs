@@ -20,7 +20,7 @@ use crate::table::{StoredTable, TableRows, View};
 
 /// The most rows of a batch.
 const BATCH_ROWS: usize = 8192;
-/// As many rows a batch may have, however wide they are.
+/// A batch may have this many rows, however wide they are.
 const WIDE_BATCH_ROWS: usize = 512;
 /// Bytes of values from which on rows are wide: into memory that stays in the second cache of a
 /// processor, columns were copied half as fast again (rows of 264 bytes, a cache of 2 MiB, 2,048

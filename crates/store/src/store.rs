@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// Dropped first: the thread ends before the engine goes.
     _flusher: Option<Flusher>,
     engine: Arc<Engine>,
-    /// The turn of a commit to tables with a key, and of deletions there.
+    /// Held by a commit to tables with a key, or a deletion there: these take turns.
     keyed: Mutex<()>,
 }
 
@@ -322,8 +322,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// There is no store and none is to be created; somebody else has it open; it was written by a
-    /// newer release; it is damaged; the disk fails.
+    /// There is no store and none is to be created; another process or handle has it open; it was
+    /// written by a newer release; it is damaged; the disk fails.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
             return Err(Error::InvalidOption {

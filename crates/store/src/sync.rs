@@ -121,8 +121,8 @@ mod explored {
         }
     }
 
-    /// Runs a model in each way in which its threads may take turns, with up to so many
-    /// preemptions or as many as `LOOM_MAX_PREEMPTIONS` says.
+    /// Runs a model in every interleaving of its threads with up to `preemptions` preemptions, or
+    /// as many as `LOOM_MAX_PREEMPTIONS` says.
     #[cfg(test)]
     pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
         use std::sync::atomic::{AtomicU64, Ordering};

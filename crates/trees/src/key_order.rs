@@ -1,9 +1,9 @@
 //! Orders of keys.
 //!
-//! A key is a byte string; what it means is the business of its [`KeyOrder`]. Pages keep a column
-//! of 8-byte prefixes, searched without calling anyone; only where two prefixes are equal and
-//! inexact is [`KeyOrder::compare`] asked. For [`U64Order`] and [`I64Order`] the prefix *is* the
-//! key: pages store nothing else and `compare` is never called.
+//! A key is a byte string, which its [`KeyOrder`] interprets. Pages keep a column of 8-byte
+//! prefixes, searched without calling the order; [`KeyOrder::compare`] is called only if two
+//! prefixes are equal and inexact. For [`U64Order`] and [`I64Order`] the prefix *is* the key: pages
+//! store nothing else and `compare` is never called.
 
 use std::cmp::Ordering;
 

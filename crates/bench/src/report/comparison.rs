@@ -7,11 +7,11 @@ use std::path::Path;
 use super::figures::number;
 use super::results::{Kept, Results};
 
-/// Compares two files of results: the figures whose extremes of all rounds do not overlap are
-/// listed, with the ratio of the medians, greatest change first. Of two directories, compares the
-/// files that both have, with a line for each: by which factor the medians of its figures differ,
-/// of half of them at most, and of nine in ten; and the same of each figure divided by the
-/// baseline's in the same run, which a machine of another speed leaves as it is.
+/// Compares two files of results: lists the figures whose ranges over all rounds do not overlap,
+/// with the ratio of the medians, greatest change first. For two directories, compares the files
+/// that both have, with a line for each: the factor by which the medians of its figures differ, for
+/// at most half of them and for nine in ten; and the same of each figure divided by the baseline's
+/// in the same run, which does not depend on the machine's speed.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! One table of what matters to a user of tables, beside each other store.
+//! A summary table for users of tables: us beside each other store.
 
 use super::figures::{is_rate, number, rule};
 use super::results::Results;

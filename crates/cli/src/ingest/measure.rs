@@ -19,8 +19,8 @@ use crate::exit::{Failure, Result, Status};
 use crate::interrupt;
 use crate::store::time_name;
 
-/// Times of a run that are less than so many intervals apart are of one stretch: as many rows as a
-/// batch has can be read for nothing.
+/// Times of a run less than this many intervals apart belong to one stretch: reading as many rows
+/// as a batch has costs next to nothing.
 const GAP_INTERVALS: i64 = 8192;
 
 /// The order of a run's rows, measured while it goes on.
@@ -37,7 +37,7 @@ pub(super) struct Measure {
     replaced: u64,
 }
 
-/// Counts of rows for which a sparse table has no place of their own.
+/// Counts of rows that a sparse table does not keep as they came.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct OnGrid {
     /// Rows that were moved to a time of the grid.

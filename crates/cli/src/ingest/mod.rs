@@ -1,9 +1,9 @@
 //! `bedload ingest`: rows of files into a table.
 //!
-//! Each batch is durable when the store has taken it. A file with a bad row is found out batches
-//! later; then what this run appended is taken back, and the store is as it was. A run that is
-//! killed leaves its complete batches; with `--source-id` every run that fails does, and the next
-//! one goes on after them.
+//! Each batch is durable once the store has taken it. A bad row may be found batches later; then
+//! the rows of this run are taken back, and the store is as it was. A run that is killed leaves its
+//! complete batches; with `--source-id` every failed run does, and the next one continues after
+//! them.
 
 mod measure;
 mod report;
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 }
 
-/// A bar on standard error, if somebody looks at it.
+/// A bar on standard error, if that is a terminal.
 fn progress_bar(file: &str, bytes: Option<u64>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

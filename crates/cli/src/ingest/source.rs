@@ -44,7 +44,7 @@ struct Position {
 }
 
 impl Source {
-    /// Looks up what `table` has of the source.
+    /// Looks up how much of the source `table` has.
     pub(super) fn look_up(store: &Store, table: &Table, id: &str) -> Result<Self> {
         let mut source = Self {
             id: id.to_owned(),

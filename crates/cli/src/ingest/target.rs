@@ -26,7 +26,7 @@ pub(super) struct Found {
     table: Option<Table>,
 }
 
-/// The error of a new table of which nobody has said which column is its time.
+/// The error of a new table whose time column was not named.
 fn needs_time(schema: &Schema) -> Failure {
     let names: Vec<&str> = schema
         .fields()
@@ -62,12 +62,12 @@ enum Before {
 }
 
 impl Found {
-    /// Looks what is there, without changing anything.
+    /// Looks for the store and table, without changing anything.
     pub(super) fn look(path: &Path, table: &str) -> Result<Self> {
         let store = match Store::open(path) {
             Ok(store) => store,
-            // Nothing, or what a creation left that was cut short. If it is something else,
-            // creating will say so.
+            // Nothing, or the remains of an interrupted creation. For anything else, creating
+            // fails.
             Err(Error::NotAStore { .. }) => {
                 return Ok(Self {
                     path: path.to_owned(),
@@ -249,8 +249,8 @@ impl Target {
         Ok(store.close()?)
     }
 
-    /// Makes the store what it was before the run, because of `failure`; `stretches` of times are
-    /// where the run wrote.
+    /// Restores the store as it was before the run, because of `failure`; the run wrote in
+    /// `stretches` of times.
     pub(super) fn undo(self, failure: Failure, stretches: &[RangeInclusive<i64>]) -> Failure {
         let Self {
             path,

@@ -200,8 +200,7 @@ fn text(name: &str, text: impl BufRead + Send + 'static) -> Result<Content> {
     }
 }
 
-/// The first two bytes of a text that are not blank, by which JSON objects and arrays are told from
-/// a header of CSV.
+/// The first two non-blank bytes of a text, which tell JSON objects and arrays from a CSV header.
 fn first_tokens(head: &[u8]) -> (Option<u8>, Option<u8>) {
     let head = head.strip_prefix(UTF8_BOM).unwrap_or(head);
     let mut tokens = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace());

@@ -41,7 +41,7 @@ pub(super) struct ColumnarRows {
     rows_read: u64,
     /// Rows before the last batch.
     rows_before: u64,
-    /// Rows of the file, if its progress is to be told by them.
+    /// Rows of the file, if its progress is measured by them.
     rows_total: u64,
     progress: Progress,
 }

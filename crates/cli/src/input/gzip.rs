@@ -17,7 +17,7 @@ pub(super) struct Members<R> {
     member: Option<GzDecoder<R>>,
 }
 
-/// Bytes behind the last member that begin no other one.
+/// Bytes after the last member that do not begin another.
 #[derive(Debug)]
 pub(super) struct TrailingBytes {
     count: usize,

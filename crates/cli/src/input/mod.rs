@@ -78,7 +78,7 @@ impl Wanted {
 
     /// The columns to read out of those that `file` has, by their places in it.
     ///
-    /// `offered` may name a column twice as long as nobody asks for it.
+    /// `offered` may name a column twice as long as it is not asked for.
     fn places(&self, file: &str, offered: &[String]) -> Result<Vec<usize>> {
         let mut by_name: HashMap<&str, Offered> = HashMap::with_capacity(offered.len());
         for (place, name) in offered.iter().enumerate() {

@@ -57,7 +57,7 @@ impl Destination {
     /// A file beside `path`, which takes its name at the end. A device or a pipe is written at
     /// once.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
-        // A link stays one, and what it leads to is replaced.
+        // A link stays a link, and its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let target = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),

@@ -158,7 +158,7 @@ impl Answer {
         written.map_err(|error| failure(&self.name, &self.last_error, &error))
     }
 
-    /// Hands out what was written so far: more may come late.
+    /// Writes out all rows so far: the next may come late.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let flushed = match &mut self.sink {
             Sink::Table(writer) => writer.flush(),
@@ -188,7 +188,7 @@ impl Answer {
             Sink::Json(writer) => writer.finish(),
             #[cfg(feature = "formats")]
             Sink::Parquet(writer) => writer.finish(),
-            // Both end the file before they give back what they write to.
+            // Both end the file before they return the destination.
             #[cfg(feature = "formats")]
             Sink::Arrow(writer) => writer.into_inner(),
             #[cfg(feature = "formats")]

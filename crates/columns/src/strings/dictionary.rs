@@ -38,7 +38,7 @@ pub(super) fn distinct<'a>(strings: &[&'a [u8]]) -> Option<Distinct<'a>> {
     Some(Distinct { entries, indices })
 }
 
-/// Strings up to so long of which two of one length have different hashes.
+/// The length up to which distinct strings of equal length have distinct hashes.
 const SHORT_BYTES: usize = 8;
 
 /// Returns whether two strings of the same hash are the same.

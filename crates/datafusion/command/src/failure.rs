@@ -3,8 +3,8 @@
 use bedload_cli::Failure;
 use datafusion::common::DataFusionError;
 
-/// The failure that an error of a query is: that of the store, if a store's error is behind it, and
-/// else one of the request.
+/// The failure for a query's error: the store's, if a store error caused it, and otherwise one of
+/// the request.
 pub(crate) fn of_query(error: &DataFusionError) -> Failure {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -75,7 +75,7 @@ fn answer(arguments: Arguments) -> Result<()> {
         }
         answer.finish()
     });
-    // Threads that still look for rows that nobody waits for end with the process.
+    // Threads still searching for unneeded rows end with the process.
     runtime.shutdown_background();
     answered
 }

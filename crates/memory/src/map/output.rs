@@ -1,4 +1,4 @@
-//! Where a scan puts what it reads.
+//! The destination of a scan.
 
 use super::key::Key;
 use crate::search::columns::Words;

@@ -5,8 +5,8 @@ use std::ops::Bound;
 use super::key::Key;
 use super::range::Range;
 
-/// A concurrent ordered map from fixed-size keys to 8-byte values: what the in-memory indexes have
-/// in common, for code that does not care which it is given.
+/// A concurrent ordered map from fixed-size keys to 8-byte values: the common interface of the
+/// in-memory indexes.
 ///
 /// `insert`, `get` and `remove` are linearizable. A range that overlaps writers yields, in order
 /// and once each, every key that was present throughout, and no key that never was.

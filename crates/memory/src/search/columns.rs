@@ -2,8 +2,8 @@
 //!
 //! Everything here may race with a writer (rule 1 of
 //! [`version_latch`](crate::sync::version_latch)): loads and stores are relaxed atomics, a key of
-//! several words may come back torn, and a search of a changing column answers with some position
-//! within its bounds. Whoever reads validates before believing.
+//! several words may be torn, and a search of a changing column returns some position within its
+//! bounds. Readers validate before they use a result.
 
 use std::fmt::Debug;
 
@@ -58,10 +58,10 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// Puts this key at `index`.
     fn store<const CAP: usize>(self, columns: &Self::KeyColumns<CAP>, index: usize);
 
-    /// Moves the keys at places `from` to `end` one place up; nobody else may be writing.
+    /// Moves the keys from `from` to `end` one position up; no other thread may be writing.
     fn move_up<const CAP: usize>(columns: &Self::KeyColumns<CAP>, from: usize, end: usize);
 
-    /// Moves the keys behind place `to`, up to place `end`, one place down, likewise.
+    /// Moves the keys after position `to`, up to position `end`, one position down, likewise.
     fn move_down<const CAP: usize>(columns: &Self::KeyColumns<CAP>, to: usize, end: usize);
 
     /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is

@@ -41,8 +41,8 @@ fn copy_scalar(column: &[AtomicU64], from: usize, count: usize, target: &mut [u6
     }
 }
 
-/// Moves the words at places `from` to `end` one place up; the column has a place more. Only the
-/// caller may be writing to them.
+/// Moves the words from position `from` to `end` one position up; the column has one more position.
+/// Only the caller may be writing to them.
 #[inline]
 pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
     let words = &column[from..=end];
@@ -55,7 +55,7 @@ pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
     }
 }
 
-/// Moves the words behind place `to`, up to place `end`, one place down, likewise.
+/// Moves the words after position `to`, up to position `end`, one position down, likewise.
 #[inline]
 pub(crate) fn move_down(column: &[AtomicU64], to: usize, end: usize) {
     let words = &column[to..end];
@@ -93,7 +93,7 @@ mod x86_64 {
         left
     }
 
-    /// Moves the words behind the first a place down, as many as vectors take; returns how many.
+    /// Moves all words but the first one position down, as many as vectors take; returns how many.
     #[inline]
     pub(crate) fn move_vectors_down(words: &[AtomicU64]) -> usize {
         let mut done = 0;

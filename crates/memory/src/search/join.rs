@@ -22,8 +22,8 @@ use super::keys::{EntryColumns, EntryColumnsMut, FINGERPRINTS, GROUP, LANES, MOS
 use super::prefetch::prefetch;
 use super::wide::{Wide, load};
 
-/// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as
-/// many as wait on average.
+/// Lines of keys prefetched for each pending entry that is placed: those of a leaf with an average
+/// number of pending entries.
 const ASKED: usize = 2;
 
 /// Joined entries whose places have bits: a vector of them.
@@ -59,7 +59,7 @@ pub(crate) struct Unsorted<'w> {
     pub(crate) len: usize,
 }
 
-/// Where what waits stands among the joined entries.
+/// The positions of the pending entries among the joined ones.
 struct JoinedPlaces {
     /// By order of arrival.
     of_waiting: [usize; LATE],

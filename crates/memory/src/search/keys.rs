@@ -13,8 +13,8 @@ pub(crate) const NO_KEY: u64 = u64::MAX;
 /// Keys and their values.
 pub(crate) type EntryColumns<'c> = (&'c [u64], &'c [u64]);
 
-/// Where entries are joined: there is room for as many as there are, and for whatever comes, up to
-/// a multiple of eight or of what is copied at once.
+/// The destination of a join: there is room for the joined entries and for the surplus of copies,
+/// up to a multiple of eight or of the number copied at once.
 pub(crate) type EntryColumnsMut<'c> = (&'c mut [u64], &'c mut [u64]);
 
 /// Keys searched at once.
@@ -26,7 +26,7 @@ pub(crate) const LANES: usize = 8;
 /// Fingerprints compared at once.
 pub(crate) const FINGERPRINTS: usize = 32;
 
-/// Stands where there is no group: greater than every sample, and than what keys are taken for.
+/// Marks a missing group: greater than every sample, of groups and of keys searched for.
 pub(crate) const NO_SAMPLE: u16 = u16::MAX;
 
 /// The greatest sample.

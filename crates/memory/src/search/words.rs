@@ -123,10 +123,10 @@ macro_rules! mask_of {
     }};
 }
 
-/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that
-/// one need not ascend. For words that are changing: some number up to 16. Unlike [`lower_bound`]
-/// it is a few instructions where it is called, without a branch that depends on the words, where
-/// the processor has AVX-512.
+/// The position of the first of 16 words that is not below `probe`; 16 if all are. Words after it
+/// need not ascend. For changing words, some number up to 16. Unlike [`lower_bound`] it compiles to
+/// a few inline instructions, without a branch that depends on the words, where the processor has
+/// AVX-512.
 #[inline]
 pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -168,7 +168,7 @@ pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _unit: VectorUnit) -
     first_that(words, |word| word >= probe)
 }
 
-/// The place of the first word of which this is true, whatever comes behind it.
+/// The position of the first word for which `is_it` holds, whatever follows it.
 fn first_that(words: &[AtomicU64], is_it: impl Fn(u64) -> bool) -> usize {
     let found = words.iter().position(|word| is_it(word.load(Ordering::Relaxed)));
     found.unwrap_or(words.len())

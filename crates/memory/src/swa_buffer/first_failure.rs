@@ -14,7 +14,7 @@ impl FirstFailure {
         self.0.get()
     }
 
-    /// Keeps an error, if it is the first: of several it tells most.
+    /// Keeps an error, if it is the first: that one is the most informative.
     pub(super) fn noted<R: Default>(&self, result: Result<R>) -> R {
         result.unwrap_or_else(|error| {
             let _ = self.0.set(error);

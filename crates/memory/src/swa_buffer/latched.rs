@@ -16,9 +16,9 @@
 //! 1. A page gets its first entry only when all pages before it are full. So arrivals have one
 //!    order, that of their pages and places, and an append takes effect when its entry stands in
 //!    its page.
-//! 2. Arrivals leave their pages under the exclusive buffer latch alone, all of them at once and in
-//!    their order. So whatever stands in the tree or its buffer is older than every arrival, and
-//!    nobody meets an entry twice or misses one.
+//! 2. Arrivals leave their pages only under the exclusive buffer latch, all at once and in order.
+//!    So everything in the tree or its buffer is older than every arrival, and no reader meets an
+//!    entry twice or misses one.
 //! 3. A reader goes from the newest page to the oldest. Where a page after the one it began with
 //!    was opened meanwhile, the first page is full and changes no more: the read takes effect when
 //!    that page became full.
@@ -39,9 +39,9 @@ use crate::map::exclusive_map::{Bounds, inclusive};
 use crate::map::range::{End, Leaves, Range};
 use crate::map::shared_map::SharedMap;
 
-/// An [`SaTree`] that several threads insert into and read at once: two levels of latches, as the
-/// paper has them. Inserts wait for one another only at a page, and for reads of that page;
-/// draining and sorting keep everybody out. A removal, which must know the value, does so too.
+/// An [`SaTree`] that several threads insert into and read concurrently, with the paper's two
+/// levels of latches. Inserts wait for one another only at a page, and for reads of that page;
+/// draining and sorting exclude all others. So does a removal, which must know the value.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -124,7 +124,7 @@ impl<T: BaseTree> Inner<T> {
                 return true;
             }
             drop(page);
-            // Whoever is second finds it open.
+            // A second thread finds it open.
             let _ = self
                 .open
                 .compare_exchange(number, number + 1, Ordering::AcqRel, Ordering::Relaxed);

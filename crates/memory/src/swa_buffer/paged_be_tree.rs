@@ -20,8 +20,8 @@ const READ_AT_ONCE: usize = 256;
 /// buffer can be put in front of: with an [`SaTree`](super::sa_tree::SaTree) it is the paper's second
 /// tree, the SA Bε-tree (§V-G).
 ///
-/// Single changes wait in memory, as they do in the root node of the paper's tree, until there are
-/// enough of them for a batch. What is due in the tree is done with each batch.
+/// Single changes wait in memory, as in the root node of the paper's tree, until they fill a batch.
+/// Each batch also does the maintenance that is due in the tree.
 ///
 /// The interface that it shares with the trees in memory has no errors. So the first error of the
 /// store is [kept](Self::failure); what could not be read seems to be absent, and nothing is
@@ -47,7 +47,7 @@ const READ_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub struct PagedBeTree<S: PageStore> {
     tree: BeTree<U64Order, FixedRow<8>, S>,
-    /// Values of keys that are newer than what the tree has; none of those removed.
+    /// Values of keys that are newer than those in the tree; none for removed keys.
     waiting: BTreeMap<u64, Option<u64>>,
     /// As many waiting changes are a batch.
     batch_entries: usize,

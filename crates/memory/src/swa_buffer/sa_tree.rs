@@ -28,7 +28,7 @@ pub struct Drained {
     pub top_inserts: u64,
     /// Times that the buffer was drained without sorting it before.
     pub unsorted_drains: u64,
-    /// Times that the buffer, or what remained in it, was sorted adaptively.
+    /// How often the buffer, or its remainder, was sorted adaptively.
     pub adaptive_sorts: u64,
     /// Times that it was sorted by a stable merge sort.
     pub stable_sorts: u64,
@@ -70,8 +70,7 @@ pub struct SaTree<T> {
     last_sorted_zone: usize,
     global_filter: Filter,
     page_filters: Vec<Filter>,
-    /// K and L of what arrives; a window is what came since the buffer was last in order as a
-    /// whole.
+    /// K and L of arrivals; a window is everything since the whole buffer was last in order.
     order: Estimator,
     drained: Drained,
 }
@@ -116,9 +115,9 @@ impl<T: BaseTree> SaTree<T> {
         self.drained
     }
 
-    /// The order in which entries and tombstones came, in all and since the buffer was last sorted
-    /// or drained; what overlaps is what came below the greatest key of the tree. It decides how
-    /// the buffer is sorted.
+    /// The order in which entries and tombstones arrived, in total and since the buffer was last
+    /// sorted or drained; they overlap if they came below the greatest key of the tree. It
+    /// determines how the buffer is sorted.
     #[must_use]
     pub fn order(&self) -> &Estimator {
         &self.order
@@ -370,7 +369,7 @@ impl<T: BaseTree> SaTree<T> {
     /// it is too much.
     fn drain_above(&mut self) {
         self.sort_all();
-        // Equal keys that came one behind the other are sorted as they are.
+        // Adjacent entries of equal keys count as sorted.
         keep_last(&mut self.entries);
         self.boundary = self.entries.len();
         let overlapping = self.overlapping(&self.entries);
@@ -411,8 +410,8 @@ impl<T: BaseTree> SaTree<T> {
         self.take_in(&leaving);
     }
 
-    /// Puts entries, which ascend strictly, into the tree: from the root what overlaps, behind its
-    /// last leaf the rest.
+    /// Adds entries, which ascend strictly, to the tree: overlapping ones from the root, the rest
+    /// after its last leaf.
     fn take_in(&mut self, leaving: &[Buffered]) {
         let (overlapping, above) = leaving.split_at(self.overlapping(leaving));
         for entry in overlapping {
@@ -456,7 +455,7 @@ impl<T: BaseTree> SaTree<T> {
     }
 }
 
-/// Merges what answered for a range with what is newer; both ascend strictly.
+/// Merges older entries of a range with newer ones; both ascend strictly.
 pub(super) fn merge_newer(newer: Vec<Buffered>, older: Vec<(u64, u64)>, entries: &mut Vec<(u64, u64)>) {
     let mut older = older.into_iter().peekable();
     for buffered in newer {

@@ -1,10 +1,10 @@
 //! A model of which cache lines writers take from one another (feature `coherence`).
 //!
-//! The atomics of the in-memory indexes report what they access. Several writers are *simulated*:
-//! one thread acts for one after another ([`acting_as`]), so that what is counted depends on the
-//! code alone and not on the machine, for more writers than it has cores. It cannot show the
-//! retries of writers that meet. Locks and the epochs' own memory are not counted, nor is memory
-//! that only one ever touches.
+//! The atomics of the in-memory indexes report their accesses. Several writers are *simulated*: one
+//! thread acts for each in turn ([`acting_as`]), so that the counts depend on the code alone and
+//! not on the machine, for more writers than it has cores. Retries of writers that meet are not
+//! modelled. Locks and the epochs' own memory are not counted, nor is memory that only one writer
+//! ever touches.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -50,8 +50,8 @@ pub(crate) fn acted() -> Option<usize> {
     IS_ACTING.get().then(|| WRITER.get() as usize)
 }
 
-/// Returns what this thread's writers did since the last call. Forgets who has copies of lines,
-/// lest memory that is used again counts as somebody's.
+/// Returns the counts of this thread's writers since the last call. Forgets which writers have
+/// copies of lines, lest reused memory count as another writer's.
 #[must_use]
 pub fn take_counts() -> Counts {
     COPIES.take();

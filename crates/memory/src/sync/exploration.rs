@@ -4,17 +4,17 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p bedload-memory --lib --release loom_NAME`, with more
 //! preemptions if `LOOM_MAX_PREEMPTIONS` says so.
 //!
-//! *Who writes is the model's own thread, who reads is spawned*, and of two writers each is the
-//! spawned one in turn. Loom tries the other order of two accesses when it meets the later one, and
-//! of the earlier ones to a word it knows the last. If that is a load by the same thread, as in an
-//! exchange of what was loaded, the load by another thread before it is forgotten: a spawned writer
+//! *The writer is the model's own thread, readers are spawned*; of two writers each is the spawned
+//! one in turn. Loom tries the other order of two accesses when it meets the later one, and of the
+//! earlier accesses to a word it knows only the last. If that is a load by the same thread, as in
+//! an exchange of a loaded value, an earlier load by another thread is forgotten: a spawned writer
 //! is not tried before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs a model in each way in which its threads may take turns, with up to so many preemptions,
-/// and in which loads may be told what stores put there.
+/// Runs a model in each order in which its threads may take turns, with up to `preemptions`
+/// preemptions, and in which loads may return values that stores wrote.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let runs = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&runs);

@@ -14,9 +14,9 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use super::reporting::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};
 
-/// Words of which whoever loads one may be told any that was ever there: it decides where to look
-/// first, and nothing else. A model does not explore which one a load is told, as there are more
-/// ways for that than for all the rest: it is the last.
+/// Words whose loads may return any earlier value: they only determine where to look first. Models
+/// do not explore which value a load returns, as that would multiply their states: it is always the
+/// last.
 pub(crate) mod hint {
     #[cfg(not(loom))]
     pub(crate) use super::super::primitive::{AtomicU32, AtomicU64};
@@ -34,7 +34,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     const SPIN_ROUNDS: u32 = 6;
 
-    /// Gives up the time slice at once: what is waited for takes long.
+    /// Yields the time slice at once: the wait will be long.
     pub(crate) const fn patient() -> Self {
         Self {
             rounds: Self::SPIN_ROUNDS,

@@ -11,10 +11,9 @@
 //!
 //! # Rules
 //!
-//! 1. What a latch protects is atomic memory. It is written only by who holds the latch, and may be
-//!    read by anyone.
-//! 2. What a reader read counts only after [`VersionLatch::validate`] agreed: until then it may be
-//!    torn between two writers, and may be used for nothing that goes wrong if it is.
+//! 1. A latch protects atomic memory. Only the latch's holder writes it; any thread may read it.
+//! 2. A value that was read counts only after [`VersionLatch::validate`] succeeded: until then it
+//!    may be torn between two writers, and must not be used where that could do harm.
 //! 3. Nobody waits for a latch while holding one: a second latch is only ever *tried*.
 //!
 //! # Ordering
@@ -69,7 +68,7 @@ impl VersionLatch {
         Self(AtomicU64::new(0))
     }
 
-    /// Waits until nobody holds the latch. `None` if it is obsolete.
+    /// Waits until the latch is free. `None` if it is obsolete.
     #[inline]
     pub(crate) fn optimistic(&self) -> Option<Version> {
         let mut backoff = Backoff::default();
@@ -85,15 +84,15 @@ impl VersionLatch {
         }
     }
 
-    /// Whether nobody has held the latch since `version` was observed.
+    /// Whether the latch has not been held since `version` was observed.
     #[inline]
     pub(crate) fn validate(&self, version: Version) -> bool {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == version.0
     }
 
-    /// Takes the latch if nobody has held it since `version` was observed: everything read since
-    /// then was right.
+    /// Takes the latch if it has not been held since `version` was observed: everything read since
+    /// then was valid.
     #[inline]
     pub(crate) fn try_latch(&self, version: Version) -> Option<Latched<'_>> {
         self.0
@@ -122,14 +121,14 @@ impl VersionLatch {
         }
     }
 
-    /// The version, unless somebody holds the latch or it is obsolete.
+    /// The version, unless the latch is held or obsolete.
     #[inline]
     pub(crate) fn optimistic_now(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
         (word & (LATCHED | OBSOLETE) == 0).then_some(Version(word))
     }
 
-    /// Takes the latch if nobody holds it and it is not obsolete.
+    /// Takes the latch if it is free and not obsolete.
     #[inline]
     pub(crate) fn try_latch_now(&self) -> Option<Latched<'_>> {
         let word = self.0.load(Ordering::Relaxed);

@@ -17,7 +17,7 @@ use crate::key::{Entry, Form};
 use crate::pages::PgPages;
 use crate::pending;
 
-/// The part of a unique build's memory that sorts entries of dead rows: one of so many.
+/// One in this many bytes of a unique build's memory sorts entries of dead rows.
 const DEAD_SHARE: usize = 8;
 
 /// Not a guarded function as a whole: see [`Violation::raise`].

@@ -14,13 +14,13 @@ use crate::key::{COMPARE_FUNCTION, HASH_FUNCTION, Kind};
 /// `selfuncs.c` has no name for it that others could use.
 const PAGE_OPERATORS: f64 = 50.0;
 
-/// The B-tree's estimate, and on top of it what a scan of this index does before it returns an
-/// entry: it looks at the head, at each node on the way to a leaf, and at each run that they name.
+/// The B-tree's estimate, plus the work of a scan of this index before its first entry: it looks at
+/// the head, at each node on the path to a leaf, and at each run that they name.
 ///
-/// The former reads of the index what ours has too: its size, its strategies and order, and the
-/// column's statistics. It charges for the pages of the entries that match, which here are as many
-/// fewer as entries are smaller. It charges nothing for the way to them, as it takes an index that
-/// is no B-tree for one without height.
+/// The B-tree's estimate reads only properties that this index has too: its size, strategies and
+/// order, and the column's statistics. It charges for the pages of matching entries, of which there
+/// are fewer here as entries are smaller. It charges nothing for the descent, as it assumes that an
+/// index that is no B-tree has no height.
 ///
 /// Each run but one adds a page to be read that a B-tree would not have. These pages are few and
 /// were written last, so they are taken to be in memory as far as the index fits into

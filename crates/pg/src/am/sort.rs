@@ -159,7 +159,7 @@ impl Stretch {
         }
     }
 
-    /// Reads more, behind what is left of what was read; `false` at the end of the file.
+    /// Reads more bytes after the unused rest; `false` at the end of the file.
     fn read_more(&mut self) -> bool {
         self.read.drain(..self.next);
         self.next = 0;

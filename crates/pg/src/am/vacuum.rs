@@ -1,10 +1,10 @@
 //! VACUUM: removing the entries of dead rows, and finding free pages.
 //!
-//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes
-//! back: the tree's vacuum cycle sees to what merges carry along, one VACUUM at a time works on a
-//! table, and what waits in other processes is of rows that are not dead. Nor has a scan such an
-//! entry at hand whose snapshot would see another row at its address (`scan/mod.rs`). Runs that are
-//! due are then merged, and pages out of reach are free again.
+//! When `ambulkdelete` has returned, no entry of a row reported dead is left, nor comes back: the
+//! tree's vacuum cycle covers entries that merges carry along, one VACUUM at a time works on a
+//! table, and entries pending in other processes are of rows that are not dead. Nor does a scan
+//! hold such an entry if its snapshot would see another row at its address (`scan/mod.rs`). Due
+//! merges are then done, and unreachable pages become free.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 

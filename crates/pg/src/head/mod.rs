@@ -43,9 +43,9 @@
 //!    takes it exclusively. So no page that a reader has found in the directory is retired
 //!    meanwhile, nor used again on a standby.
 //! 6. Latches are taken in the order head page, full page.
-//! 7. A scan that has found the row of an entry dead to everybody marks the entry, and later scans
-//!    pass over it; scans on a standby, where older snapshots may see the row, do not. Sealing
-//!    takes marked entries along without their marks.
+//! 7. A scan that finds the row of an entry dead to all marks the entry, and later scans skip it;
+//!    scans on a standby, where older snapshots may see the row, do not. Sealing keeps marked
+//!    entries, but not their marks.
 //!
 //! Tests in `crates/pg/tests/cluster` that fail where a rule is broken:
 //! `an_error_while_the_head_is_sealed_loses_nothing` (2) and `the_head_survives_crashes` (4) of
@@ -87,8 +87,7 @@ const DELETIONS_AT: usize = 16;
 const SLOTS_AT: usize = 24;
 const SLOT_LEN: usize = 24;
 const HEAD_DATA_AT: usize = SLOTS_AT + SLOTS * SLOT_LEN;
-/// Where stretches end in a full page: [`STRETCHES`] numbers of two bytes, zero for those that it
-/// has not got.
+/// Where stretches end in a full page: [`STRETCHES`] two-byte numbers, zero for missing ones.
 const ENDS_AT: usize = 8;
 const FULL_DATA_AT: usize = ENDS_AT + 2 * STRETCHES;
 
@@ -102,7 +101,7 @@ const HEAD_ROOM: usize = 120 * INTEGER_LEN;
 const FULL_ROOM: usize = PAYLOAD_LEN - FULL_DATA_AT;
 /// The most stretches of a full page.
 const STRETCHES: usize = 8;
-/// Bytes from which on a batch is a stretch of its own: as many of these fill a page.
+/// The least bytes of a batch that becomes its own stretch: eight of these fill a page.
 const STRETCH_LEN: usize = FULL_ROOM / STRETCHES;
 /// The most bytes of a batch that goes to the head; a longer one is a run of its own.
 const APPEND_ROOM: usize = 480 * INTEGER_LEN;

@@ -11,15 +11,15 @@ use crate::key::{EntryOrder, EntryRow};
 use crate::pages::PgPages;
 use crate::worker;
 
-/// A commit that finds maintenance due, and no worker to do it, does one step of it, and goes on
-/// while it has written fewer entries than so many times those that it brought: twice what an
-/// entry's whole way down costs, so that what is due is done in time, and a commit of few entries
-/// does not wait for what others have left.
+/// A commit that finds maintenance due, and no worker to do it, does one step, and continues while
+/// it has written fewer than this many entries for each of its own: twice the cost of an entry's
+/// whole way down. So maintenance keeps up, and a small commit does not wait for the work that
+/// others left.
 const WORK_PER_ENTRY: u64 = 16;
 /// Pages that are merged between two looks at the cost limit of VACUUM, or for a cancelled worker.
 const MAINTENANCE_PAGES: u64 = 64;
-/// How much may be pending in the root, in hundredths of what is due to be pushed down, before
-/// commits are slowed.
+/// How much may be pending in the root before commits are slowed, in hundredths of the amount at
+/// which it pushes down.
 const BACKLOG_FREE: u64 = 200;
 /// How long a commit waits for each of its entries when so much more is pending as is due: about as
 /// long as an entry's whole way down takes.

@@ -298,11 +298,11 @@ impl Index {
         (in_head, in_tree, deletions)
     }
 
-    /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so
-    /// many bulk deletions had ended, or later.
+    /// Lets scans skip entries, ascending, whose rows were found dead to all when at least
+    /// `deletions` bulk deletions had ended.
     ///
-    /// Another row may get the address of one of them only when one more has ended. So what is
-    /// marked while none has is of a dead row.
+    /// The address of one of them can be reused only after one more has ended. So a mark set before
+    /// that is on the entry of a dead row.
     pub(crate) fn hint_dead(&self, in_head: &[Entry], in_tree: &[Entry], deletions: u64) {
         if !in_head.is_empty() {
             self.done(self.head.hint_dead(&self.pages, in_head, deletions));

@@ -33,8 +33,8 @@
 //! without such columns have the order of `memcmp`; others are compared column by column, by the
 //! functions of the types.
 //!
-//! A key that ends early lies before all that begin like it, and one that goes on with a byte of
-//! 255 lies behind them: scans begin and end at these.
+//! A key that ends early sorts before all keys that begin with it, and one that continues with a
+//! byte of 255 sorts after them: scans begin and end at these.
 //!
 //! The payload is what else an index-only scan returns: of each floating-point column 0, or 1 and
 //! its 8 bytes where the key does not say its value to the bit; then the columns of `INCLUDE`, each

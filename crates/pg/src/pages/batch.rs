@@ -21,8 +21,7 @@ const _: () = assert!(
 /// A batch of a [`PgPages`].
 pub(crate) struct PgBatch<'s> {
     store: &'s PgPages,
-    /// Dropped, and so unlatched, in the order in which they were latched; that order matters to
-    /// nobody.
+    /// Dropped, and so unlatched, in latching order, which does not matter.
     pages: [Option<(PageId, Latch)>; MAX_BATCH_PAGES],
     len: usize,
     used: [Option<usize>; MAX_BATCH_PAGES],
@@ -113,7 +112,7 @@ impl PgPages {
         deleted.map(|_| ())
     }
 
-    /// Lets `hint` change what lies behind the used part of a page of a run, unless somebody has it
+    /// Lets `hint` change the bytes after the used part of a page of a run, unless the page is
     /// latched.
     pub(super) fn hint_in_page(
         &self,
@@ -129,7 +128,7 @@ impl PgPages {
         Ok(())
     }
 
-    /// Makes an empty page anew, with `payload` in its payload, and logs it as a whole.
+    /// Reinitialises an empty page, with `payload` in its payload, and logs it as a whole.
     pub(crate) fn write_whole(&self, latch: &mut Latch, life: Life, payload: &[u8]) {
         let page = latch.page_mut();
         init(page);

@@ -5,8 +5,8 @@
 //! 1. A [`Pin`] holds a pin on its buffer, so the buffer keeps its page. PostgreSQL hands the
 //!    memory of a buffer to nobody else while it is pinned.
 //! 2. A [`Latch`] holds the content lock of its pinned buffer in its mode: shared, and no process
-//!    writes the page but for hint bits, of which our pages have none; exclusive, and nobody else
-//!    looks at it.
+//!    writes the page except for hint bits, which our pages do not have; exclusive, and there is no
+//!    other reader.
 //! 3. *While a panic unwinds, nothing is released here.* A PostgreSQL error has set
 //!    `InterruptHoldoffCount` to zero before it unwinds; releasing a content lock then would count
 //!    it down to 2³² − 1, and the session could never be cancelled again. The abort of the
@@ -104,7 +104,7 @@ impl Pin {
         }
     }
 
-    /// Latches the page exclusively, if nobody has it latched.
+    /// Latches the page exclusively, if it is not latched.
     pub(crate) fn try_latch(self) -> Option<Latch> {
         // SAFETY: the buffer is pinned.
         let is_latched = unsafe { pg_sys::ConditionalLockBuffer(self.0) };
@@ -115,8 +115,7 @@ impl Pin {
         })
     }
 
-    /// Latches the page exclusively, if nobody else, this process included, has as much as a pin on
-    /// it.
+    /// Latches the page exclusively, if there is no other pin on it, even by this process.
     pub(crate) fn latch_alone(self) -> Option<Latch> {
         // SAFETY: the buffer is pinned.
         let is_alone = unsafe { pg_sys::ConditionalLockBufferForCleanup(self.0) };

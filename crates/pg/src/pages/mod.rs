@@ -15,19 +15,19 @@
 //!    a transaction that has ended, hence free. It is pinned until it is written, as a reservation
 //!    by `VACUUM`, which has no transaction id, may look like one of those.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A
-//!    batch that names them is logged behind them. A hint is written to the page without a log
-//!    record, behind its `pd_lower`: what lies there is in no image of the page in the log, and
-//!    zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
-//!    in all that the log has of them.
-//! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by
-//!    a list of runs that a reader has copied, on this server or, as replay waits for no reader, on
-//!    a standby: what it finds there says to which run it belongs.
+//!    batch that names them is logged after them. A hint is written to the page without a log
+//!    record, after its `pd_lower`: these bytes are in no image of the page in the log, and zero
+//!    after a vacuum has changed the page. So pages with hints equal those of a standby in all
+//!    bytes that are logged.
+//! 6. *Retirement.* A page is handed out again when no process has it pinned. A list of runs that a
+//!    reader has copied may still name it, on this server or, as replay waits for no reader, on a
+//!    standby: the page itself says to which run it belongs.
 //! 7. *State.* The store itself remembers the length of the file. The process remembers tops and
 //!    filters of runs by names that are never used twice (`memory.rs`), and buffers of pages, which
 //!    the server looks at again (`recent.rs`).
 //!
-//! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an
-//! error of the server, which ends the transaction. Damage on a page is an [`Error`].
+//! A failure of the server, such as a failed read or a full disk, is not an [`Error`]: it unwinds
+//! as an error of the server, which ends the transaction. Damage on a page is an [`Error`].
 //!
 //! # Threads
 //!

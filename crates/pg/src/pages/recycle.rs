@@ -1,8 +1,7 @@
-//! Which pages are free: handing them out, taking them back, finding those that nobody reaches any
-//! more.
+//! Free pages: handing them out, taking them back, and finding unreachable ones.
 //!
-//! The free space map is a hint, which is neither logged nor exact: what it names is looked at
-//! before it is handed out, and what it has forgotten [`PgPages::reclaim_pages`] tells it again.
+//! The free space map is a hint, neither logged nor exact: pages that it names are checked before
+//! they are handed out, and [`PgPages::reclaim_pages`] adds those it has forgotten.
 
 #![expect(
     unsafe_code,
@@ -111,7 +110,7 @@ impl PgPages {
         if is_block { PageId::new(block) } else { None }
     }
 
-    /// Reserves a particular page, if it is free and nobody has it pinned.
+    /// Reserves a particular page, if it is free and not pinned.
     fn try_reserve(&self, id: PageId) -> Option<Reserved> {
         let mut latch = self.pin_block(id.get()).latch_alone()?;
         if !self.is_free(latch.page()) {
@@ -121,7 +120,7 @@ impl PgPages {
         Some(Reserved { id, generation })
     }
 
-    /// Whether a page can be handed out: nobody can reach it, and whoever had it reserved is gone.
+    /// Whether a page can be handed out: it is unreachable, and its reserver, if any, is gone.
     fn is_free(&self, page: &[u8]) -> bool {
         if is_new(page) {
             return true;
@@ -334,7 +333,7 @@ impl PgPages {
             .count()
     }
 
-    /// Waits until nobody maintains a node who has begun to before the call.
+    /// Waits for all maintenance of a node that began before the call.
     fn await_maintenance(&self, node: PageId) {
         // SAFETY: the relation is open; the lock is given back at once. The wait can be cancelled.
         unsafe {

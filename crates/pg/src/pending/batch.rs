@@ -8,7 +8,7 @@ use crate::compat::FileName;
 use crate::error::{FEWER_ENTRIES, Headroom, error_point, expect_memory, reserve};
 use crate::key::Entry;
 
-/// Entries behind the sorted ones of a view up to this many are looked through one by one.
+/// Up to this many entries after the sorted ones of a view are scanned one by one.
 const UNSORTED_MAX: usize = 64;
 
 /// Room for entries that is made at once.

@@ -1,4 +1,4 @@
-//! Statements that what waits must not wait for.
+//! Statements that need entries published.
 
 #![expect(
     unsafe_code,
@@ -47,7 +47,7 @@ unsafe extern "C-unwind" fn at_start(query: *mut pg_sys::QueryDesc, flags: i32) 
     }
 }
 
-/// Publishes what waits, or sees to it that nothing does, if the statement asks for it.
+/// Publishes pending entries, or makes later ones write through, if the statement requires it.
 ///
 /// # Safety
 ///

@@ -13,9 +13,9 @@
 //!    that has run such a statement writes straight into the index from then on (`executor.rs`).
 //! 4. Workers of a parallel query belong to the transaction and do not see this memory: entries are
 //!    published before a statement that may have any.
-//! 5. Scans of this process search what waits as they search the index, so they need not have it
-//!    published; but under a snapshot that sees other than committed rows they do, unless it is the
-//!    planner's, who looks for the least or the greatest value.
+//! 5. Scans of this process search pending entries as they search the index, so these need not be
+//!    published. A scan under a snapshot that sees more than committed rows does publish them,
+//!    unless it is the planner's search for the least or greatest value.
 //! 6. Under SERIALIZABLE, conflicts are looked for again when entries have been published: a scan
 //!    may have passed since they were looked for first.
 //! 7. An index may get another file within the transaction, and its old one back: entries belong to
@@ -98,8 +98,8 @@ struct Pending {
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
-    /// Whether this module was loaded within the present transaction: a statement that it has not
-    /// seen begin may take rows back, so each row is looked at.
+    /// Whether this module was loaded within the present transaction: a statement that began unseen
+    /// may take rows back, so each row is checked.
     is_first_transaction: bool,
 }
 
@@ -117,7 +117,7 @@ impl Pending {
 
     /// The batch for the index's present file.
     fn position(&self, index: pg_sys::Relation) -> Option<usize> {
-        // SAFETY: whoever asks has the index open.
+        // SAFETY: the caller has the index open.
         let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         self.batches.iter().rposition(|batch| batch.is_of(id, file))
     }

@@ -1,10 +1,10 @@
 //! The only way to the disk. Everything above opens, reads, writes and syncs through [`Disk`], so
 //! that a test can put a disk there that fails, tears and forgets.
 //!
-//! The store relies on this, and nothing more: bytes written are there after a crash only if
-//! [`DiskFile::sync`] returned since; a file's name, after [`Disk::sync_dir`] of its directory; an
-//! aligned sector of 512 bytes is written whole or not at all; after a failed sync nothing is known
-//! about what was written since the last one.
+//! The store relies on nothing more than this: written bytes survive a crash only if
+//! [`DiskFile::sync`] has returned since; a file's name, only after [`Disk::sync_dir`] of its
+//! directory; an aligned sector of 512 bytes is written whole or not at all; after a failed sync
+//! nothing is known about what was written since the last one.
 
 mod os;
 mod reading;
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 pub(crate) use reading::{ReadingDisk, sync_to_read};
 
-/// The blocks of which [`DiskFile::write_durably`] writes whole ones; small under test, where files
-/// are kept in memory by the thousand.
+/// The block size of [`DiskFile::write_durably`], which writes whole blocks; small under test,
+/// where files are kept in memory by the thousand.
 pub(crate) const BLOCK_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
 
-/// Which file stands behind a name or a handle, whatever it is called.
+/// The identity of a file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
@@ -79,21 +79,21 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn remove_dir(&self, path: &Path) -> io::Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Takes the exclusive lock that `path` stands for, creating the file if need be, until the
-    /// value is dropped. `Err(WouldBlock)` if somebody has it.
+    /// Takes the exclusive lock at `path`, creating the file if need be, until the value is
+    /// dropped. `Err(WouldBlock)` if it is taken.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>>;
-    /// Takes the exclusive lock on a file that is there, until the value is dropped.
-    /// `Err(WouldBlock)` if somebody has it.
+    /// Takes the exclusive lock on an existing file, until the value is dropped. `Err(WouldBlock)`
+    /// if it is taken.
     fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
-    /// As [`lock_file`](Self::lock_file), shared: any number may hold it, but nobody exclusively.
-    /// The file need not be writable.
+    /// As [`lock_file`](Self::lock_file), shared: any number may hold it, but none exclusively. The
+    /// file need not be writable.
     fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
     /// Creates a file that does not exist yet and locks it until the value is dropped, which
-    /// removes the file. A process that dies leaves the file, and no lock. `Err(AlreadyExists)` if
-    /// the file exists, `Err(WouldBlock)` if another process took it for one that was left.
+    /// removes the file. A process that dies leaves the file, unlocked. `Err(AlreadyExists)` if the
+    /// file exists, `Err(WouldBlock)` if another process took it for a leftover.
     fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
-    /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. One that is not is removed, as
-    /// far as the directory lets it.
+    /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. An unlocked
+    /// one is removed, if the directory permits.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
     /// Returns what the present holder of a lock wrote into it.
     fn lock_holder(&self, path: &Path) -> String;
@@ -103,15 +103,13 @@ pub(crate) trait Disk: Debug + Send + Sync {
 pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Fills `buffer` from `offset` on; an `UnexpectedEof` if the file ends before.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
-    /// Says that some bytes are going to be read soon. Nothing happens where the system cannot
-    /// fetch them ahead.
+    /// Announces a read of some bytes. Does nothing where the system cannot prefetch them.
     fn read_ahead(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Makes sure that `len` bytes from the start have space on the disk. Bytes that are new read
-    /// as zero.
+    /// Reserves disk space for the first `len` bytes. New bytes read as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Cuts the file off after `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
@@ -131,12 +129,12 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool>;
     /// Bytes that the file takes on the disk: less than its length if it has holes.
     fn disk_bytes(&self) -> io::Result<u64>;
-    /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync)
-    /// waits for less. It promises nothing.
+    /// Starts writing some dirty bytes to the disk, so that the next [`sync`](Self::sync) waits for
+    /// less. It promises nothing.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
     /// As [`write_at`](Self::write_at), past the system's cache where address, offset and length
     /// are multiples of [`DIRECT_ALIGNMENT`] and the file system can: nothing is copied, and the
-    /// disk is waited for. It promises nothing more.
+    /// call waits for the disk. It promises nothing more.
     fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)
     }

@@ -23,8 +23,7 @@ pub(crate) struct OsDisk;
 /// written over.
 const LOCK_BYTES_MAX: u64 = 128;
 
-/// Opens a regular file that is there, and never what a link points at: a store may come from
-/// somebody else.
+/// Opens an existing regular file, and never follows a link: a store may come from anyone.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without blocking: opening a pipe would wait for its other end.
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -33,7 +32,7 @@ fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
             found: "a symbolic link",
         }
         .into(),
-        // A socket, or a pipe or device that nobody serves.
+        // A socket, or a pipe or device without a peer.
         Some(libc::ENXIO | libc::ENODEV) => Irregular {
             found: "no regular file",
         }
@@ -86,7 +85,7 @@ impl OsDisk {
     }
 }
 
-/// A file whose bytes go through memory at addresses that the disk can work with.
+/// A file whose bytes go through memory aligned for the disk.
 #[cfg(feature = "file-pages")]
 #[derive(Debug)]
 struct DirectFile(OsFile);
@@ -230,14 +229,14 @@ impl Disk for OsDisk {
                 .into());
             }
             lock_exclusively(&file)?;
-            // Its last holder may have removed it between the two calls: the lock of a file without
-            // a name keeps nobody away.
+            // Its last holder may have removed it between the two calls: a lock on a file without a
+            // name excludes no process.
             if self.identity(path)? != Some(id_of(&found)) {
                 continue;
             }
-            // The text only informs the next opener, and a full disk must not keep anybody from
-            // opening a store; the lock itself is the kernel's and goes with the process. A file
-            // that has another name, too, is perhaps somebody else's.
+            // The text only informs the next opener, and a full disk must not keep a store from
+            // being opened; the lock itself is the kernel's and ends with the process. A file that
+            // has another name, too, may belong to another program.
             if found.nlink() > 1 {
                 tracing::warn!(path = %path.display(), "the lock file has several names, and is not written to");
             } else if let Err(error) = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes())) {
@@ -307,7 +306,7 @@ impl Disk for OsDisk {
 #[derive(Debug)]
 struct OsFile {
     file: File,
-    /// The same file once more, for what is to be durable at once.
+    /// The same file opened again, for writes that are durable on return.
     durable: OnceLock<Option<DurableFile>>,
     /// And once more, for what goes past the system's cache.
     direct: OnceLock<Option<File>>,
@@ -349,18 +348,18 @@ impl OsFile {
     ) -> Option<io::Result<()>> {
         let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
         match write(durable.as_ref()?) {
-            // The disk wants larger blocks than those of today.
+            // The disk needs a larger alignment than today's disks.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => None,
             written => Some(written),
         }
     }
 }
 
-/// A file that is written past the system's cache, and has what was written when a write returns.
+/// A file that is written past the system's cache, each write durable on return.
 #[derive(Debug)]
 struct DurableFile {
     file: File,
-    /// Memory at an address that the disk can work with.
+    /// Memory aligned for the disk.
     memory: Mutex<Vec<u8>>,
 }
 
@@ -416,7 +415,7 @@ impl DiskFile for OsFile {
             && (bytes.len() as u64).is_multiple_of(alignment);
         if is_aligned && let Some(direct) = self.direct.get_or_init(|| open_direct(&self.file, false)) {
             match direct.write_all_at(bytes, offset) {
-                // The disk wants larger blocks than those of today.
+                // The disk needs a larger alignment than today's disks.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                 written => return written,
             }
@@ -434,8 +433,8 @@ impl DiskFile for OsFile {
     }
 
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
-        // Past the system's cache, too: what a durable write finds there has to go to the disk
-        // before it.
+        // Past the system's cache, too: a durable write would first have to flush what it finds
+        // there.
         let zeros = |durable: &DurableFile| with_aligned(len, |zeros| durable.write(offset, zeros));
         let written = self.durably_past_cache(zeros);
         if let Some(written) = written {
@@ -447,7 +446,7 @@ impl DiskFile for OsFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
-            // Without the call, space cannot be promised ahead; the write itself will tell.
+            // Without the call, space cannot be reserved; a write reports a full disk.
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -490,7 +489,7 @@ impl DiskFile for OsFile {
     fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         use rustix::fs::{SeekFrom, seek};
         let len = self.len()?;
-        // Reads and writes name their places, so nobody minds where the file's position is.
+        // Reads and writes name their offsets, so the file's position does not matter.
         let begin = match seek(&self.file, SeekFrom::Data(offset)) {
             Ok(begin) => begin,
             Err(rustix::io::Errno::NXIO) => return Ok(None),
@@ -507,9 +506,8 @@ impl DiskFile for OsFile {
         let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
             return;
         };
-        // SAFETY: the call takes numbers alone, and the descriptor is open as long as `self` is.
-        // Its answer does not matter: what could not be written is reported by the sync that
-        // follows.
+        // SAFETY: the call takes only numbers, and the descriptor is open as long as `self` is. Its
+        // result does not matter: the next sync reports what could not be written.
         unsafe {
             libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
         }
@@ -544,7 +542,7 @@ impl Drop for OsNamedLock {
     fn drop(&mut self) {
         let is_there = matches!(OsDisk.identity(&self.path), Ok(Some(id)) if id == self.id);
         if is_there && self.process == std::process::id() {
-            // A file that stays is removed by the next process that finds it without a lock.
+            // If it stays, the next process that finds it unlocked removes it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -564,7 +562,7 @@ mod tests {
         let at = |blocks: u64| blocks * DIRECT_ALIGNMENT as u64;
         file.write_at(0, &[1; 3 * DIRECT_ALIGNMENT]).expect("writes");
         file.write_past_cache(at(1), aligned).expect("writes");
-        // Neither address nor place nor length is one that the disk can work with.
+        // Neither address, offset nor length is aligned.
         file.write_past_cache(at(4) + 1, &aligned[1..100])
             .expect("writes");
         file.write_durably(at(5), aligned).expect("writes");

@@ -1,4 +1,4 @@
-//! A disk that nothing can be written to, whoever asks: that of a store that is open for reading.
+//! A disk that refuses every write: the disk of a store that is open for reading.
 
 use std::io;
 use std::path::{Path, PathBuf};

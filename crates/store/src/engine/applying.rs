@@ -9,7 +9,7 @@ use crate::rows::Generation;
 use crate::table::Catalogue;
 use crate::wal::Record;
 
-/// The reason why a record is refused whose sequence numbers are too great.
+/// The reason for refusing a record whose sequence numbers are too great.
 pub(super) const OUT_OF_NUMBERS: &str = "its sequence numbers end further than any store gets";
 
 /// A generation to which the log is applied, after the checkpoint at which reading the log began.
@@ -21,7 +21,7 @@ pub(super) struct Applying<'a> {
     pub(super) next_sequence: &'a mut u64,
     /// The last sequence numbers that were left out between two records, those of a long batch.
     pub(super) left_out: &'a mut Range<u64>,
-    /// Where the log begins that is applied.
+    /// Where the applied log begins.
     pub(super) log_start: u64,
 }
 

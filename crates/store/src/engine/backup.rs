@@ -1,8 +1,8 @@
 //! Backup: one state of a store as a store of its own, while the first is being written to.
 //!
 //! The state is that of a checkpoint, whose view is held meanwhile: nothing that it names is
-//! written over or given back. The copy gets its data file last and under another name (as a store
-//! that is created): until it is whole, there is no store.
+//! overwritten or freed. The copy's data file gets its name last, as when a store is created: until
+//! the copy is whole, there is no store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -73,9 +73,9 @@ impl Engine {
     }
 }
 
-/// Copies the store in `from`, a backup, into a new one in `to`, and checks that. Nothing is
-/// written to a backup that is as it was made: all of it is in its checkpoint. One that rows were
-/// added to is opened for writing, to have them in a checkpoint, too.
+/// Copies the backup in `from` into a new store in `to`, and checks the copy. A backup that is as
+/// it was made is not written to: its checkpoint has everything. One that rows were added to is
+/// opened for writing, to bring them into a checkpoint, too.
 pub(crate) fn restore(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<VerifyReport> {
     let backup = Engine::open_to_read(disk.clone(), from, options())?;
     let no_writer = StoreLock::shared(&**disk, from, &from.join(DATA_FILE))?;

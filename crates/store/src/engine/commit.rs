@@ -25,15 +25,15 @@ use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 pub struct Appended {
     /// How many rows.
     pub rows: u64,
-    /// The sequence number of the first one; the others of its table follow it. Rows that gave way
-    /// to later ones of their batch have none.
+    /// The sequence number of the first one; the others of its table follow it. Rows replaced by
+    /// later ones of their batch have none.
     pub first_sequence: u64,
     /// Rows of a sparse table that were moved to a time of its grid.
     pub moved: u64,
     /// Rows of a sparse table whose place a later row of the same batch took.
     pub collided: u64,
-    /// Rows whose place another row of the same key took, in a table with a key: rows of the table,
-    /// and of the batch.
+    /// In a table with a key, rows of the table, and of the batch, that another row of the same key
+    /// replaced.
     pub replaced: u64,
 }
 
@@ -71,7 +71,7 @@ const DELETIONS_FLUSHED: usize = DELETION_WEIGHT * if cfg!(any(test, fuzzing)) {
 const RECORD_BYTES_KEPT: usize = 1 << 20;
 
 thread_local! {
-    /// Memory of the thread's last record: what was never touched costs more than copying into it.
+    /// The buffer of the thread's last record: faulting in fresh memory costs more than copying.
     static RECORD_MEMORY: Cell<Option<MutableBuffer>> = const { Cell::new(None) };
 }
 
@@ -160,7 +160,7 @@ pub(super) fn no_such_table() -> Error {
     }
 }
 
-/// Fails if a row of a batch, or the batch, which takes so many bytes of memory, is too long.
+/// Fails if a row of a batch, or the batch of `len_bytes` bytes, is too long.
 fn check_batch(table: &StoredTable, batch: &RecordBatch, len_bytes: usize) -> Result<()> {
     check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
     if len_bytes > BODY_BYTES_MAX {
@@ -244,7 +244,7 @@ impl Engine {
         Ok(Begun { appended, logged })
     }
 
-    /// The rows of a batch, which take so many bytes of memory, as log and head are to have them.
+    /// Prepares the rows of a batch, which takes `bytes` bytes of memory, for the log and the head.
     pub(super) fn prepare(&self, table: &StoredTable, batch: &RecordBatch, bytes: usize) -> Result<NewRows> {
         let schema = &table.entry.schema;
         check_batch(table, batch, bytes)?;
@@ -332,7 +332,7 @@ impl Engine {
             .rest(&direct, batch)
             .map_err(|error| Error::schema(error.to_string()));
         let committed = rest.and_then(|rest| {
-            // Blocks that are not written are made again from their rows, should the log be read.
+            // If the log is replayed, unwritten blocks are built again from their rows.
             let unsynced = direct.unsynced();
             let logged = if unsynced.is_some() { &rest } else { batch };
             check_batch(table, logged, SortedRows::bytes_of(&table.entry.schema, logged))?;
@@ -355,7 +355,7 @@ impl Engine {
                 let active = view.active();
                 let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
                 active.count_blocks(in_memory_bytes);
-                // In the log each row has a number; there are fewer blocks.
+                // The log numbers each row; blocks, which are fewer, get one number each.
                 Ok((Some(position), if in_memory { first + rows } else { next }))
             })?;
             keep_memory(logged);
@@ -367,7 +367,7 @@ impl Engine {
                 self.make_durable(&Logged { position, end })?;
                 Ok(Some(numbers.start))
             }
-            // Another commit was quicker; what is in the way is merged by the next flush.
+            // Another commit came first; the next flush merges its rows with these.
             Ok(None) => target
                 .give_up(&direct)
                 .map(|()| None)
@@ -405,8 +405,8 @@ impl Engine {
         self.order.next_sequence()
     }
 
-    /// Commits changes of some tables, as [`Order::commit`](super::order::Order::commit) has it:
-    /// `place` puts them into the log and the active generation of the view.
+    /// Commits changes of some tables by [`Order::commit`](super::order::Order::commit): `place`
+    /// puts them into the log and the active generation of the view.
     ///
     /// # Errors
     ///
@@ -469,7 +469,7 @@ impl Engine {
     }
 
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for
-    /// rows is full. So many bytes are about to be committed.
+    /// rows is full. The caller is about to commit `bytes` bytes.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = self.order.with_view(|view| {
             let active = view.active();

@@ -20,29 +20,29 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// A commit of so many rows.
+    /// Counts a commit of `rows` rows.
     pub(super) fn committed(&self, rows: u64) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// A flush wrote so many rows of indexed tables.
+    /// Counts the rows of indexed tables that a flush wrote.
     pub(super) fn wrote(&self, rows: FlushedRows) {
         self.rows_right_edge.fetch_add(rows.right_edge, Ordering::Relaxed);
         self.rows_root.fetch_add(rows.root, Ordering::Relaxed);
     }
 
-    /// So many rows were held back from a flush.
+    /// Counts the rows held back from a flush.
     pub(super) fn held_back(&self, rows: u64) {
         self.rows_held_back.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// A commit waited.
+    /// Counts the wait of a commit.
     pub(super) fn waited(&self, wait: Duration) {
         self.commit_wait_nanos.fetch_add(nanos(wait), Ordering::Relaxed);
     }
 
-    /// A flush took so long.
+    /// Counts a flush.
     pub(super) fn flushed(&self, took: Duration) {
         let took = nanos(took);
         self.flushes.fetch_add(1, Ordering::Relaxed);

@@ -24,8 +24,8 @@ pub(super) fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>
     }
 }
 
-/// Fails if one of the directories within a store is a link, or no directory. One that is missing,
-/// or cannot be read, is told by who needs it.
+/// Fails if a directory within a store is a link, or no directory. The code that needs a missing or
+/// unreadable one reports it.
 pub(super) fn check_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let check = |dir: &Path| match disk
         .check_dir(dir)
@@ -94,8 +94,8 @@ pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {
     Ok(store_id)
 }
 
-/// Creates the data file of a new store under another name than its own, and locks it: it gets its
-/// name last, when it is whole, for with it there is a store.
+/// Creates and locks the data file of a new store under a temporary name: it gets its own last,
+/// when it is whole, as that name makes the directory a store.
 pub(super) fn begin_data_file(
     disk: &dyn Disk,
     dir: &Path,
@@ -108,7 +108,7 @@ pub(super) fn begin_data_file(
         found.map_err(|source| Error::io(path, "read", source))
     };
     if stands(&begun)?.is_some() {
-        // Somebody who creates a store there at this moment has it locked.
+        // Another process that is creating a store there has it locked.
         lock.add_data(disk, dir, &begun)?;
         disk.remove(&begun)
             .map_err(|source| Error::io(&begun, "remove", source))?;
@@ -136,7 +136,7 @@ pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
         .map_err(|source| Error::io(dir, "sync", source))
 }
 
-/// Whether a creation, or a removal, that was cut short may have left it.
+/// Whether an interrupted creation or removal may have left it.
 pub(super) fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
     matches!(

@@ -1,4 +1,4 @@
-//! Dropping a table, be it damaged.
+//! Dropping a table, even a damaged one.
 
 use std::collections::HashSet;
 
@@ -20,8 +20,8 @@ impl Engine {
             self.check_place()?;
             let dropped = self.seal(true);
             match dropped.and_then(|()| self.flush_sealed(self.dropping(&table))) {
-                // Rows that no flush gets rid of, of this table or of others, are not in the way:
-                // they stay in memory and in the log.
+                // Rows of this table or others that cannot be flushed do not prevent this: they
+                // stay in memory and in the log.
                 Err(error) if is_damage(&error) => self.change_catalogue(self.dropping(&table))?,
                 dropped => dropped?,
             }
@@ -48,7 +48,7 @@ impl Engine {
     }
 }
 
-/// Whether an error is about what stands on the disk.
+/// Whether an error reports damage, or a failed read.
 fn is_damage(error: &Error) -> bool {
     matches!(
         error,
@@ -67,9 +67,8 @@ fn sound_tree(pages: &WorkingPages, table: &StoredTable) -> Result<Option<Vec<Pa
     }
 }
 
-/// Retires the pages of a damaged tree: all that no other table has. If another one is damaged,
-/// too, only those that name their tree, or are reached; what is left goes when the other one is
-/// dropped.
+/// Retires the pages of a damaged tree: all that no other table has. If another table is damaged,
+/// too, only pages that name this tree, or its root; the rest go when the other table is dropped.
 fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &StoredTable) -> Result<()> {
     let mut others: HashSet<PageId> = HashSet::new();
     let mut is_known = true;

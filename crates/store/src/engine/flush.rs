@@ -102,7 +102,7 @@ impl Engine {
         })
     }
 
-    /// Where rows go that are flushed.
+    /// Where flushed rows go.
     pub(super) fn storage<'s>(&'s self, pages: &'s WorkingPages) -> Storage<'s> {
         Storage {
             pages,
@@ -125,8 +125,8 @@ impl Engine {
         self.seal_before(must, 0).map(drop)
     }
 
-    /// As [`seal`](Self::seal); leaves out so many sequence numbers between what is sealed and what
-    /// comes after it, and returns the first of them.
+    /// As [`seal`](Self::seal); leaves out `numbers` sequence numbers between what is sealed and
+    /// what comes after it, and returns the first of them.
     pub(super) fn seal_before(&self, must: bool, numbers: u64) -> Result<u64> {
         self.seal_as(Seal {
             must,
@@ -178,10 +178,10 @@ impl Engine {
         self.checkpoint(true, change)
     }
 
-    /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has the change
-    /// alone, and sealed generations stay in memory and in the log. So the log that the checkpoint
-    /// before needs stays, too, and would let a reader of a damaged superblock take that one for
-    /// the newest. A second checkpoint takes its place.
+    /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has only the
+    /// change, and sealed generations stay in memory and in the log. So the log that the checkpoint
+    /// before needs stays, too, and if the new superblock were damaged, a reader would take that
+    /// one for the newest. A second checkpoint replaces it.
     pub(super) fn change_catalogue(
         &self,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
@@ -268,15 +268,15 @@ impl Engine {
     }
 }
 
-/// Whether one of some generations takes rows of a table back that an earlier one has: until then
-/// these rows make no others expire.
+/// Whether one of these generations takes back rows of a table from an earlier one: until it is
+/// flushed, such rows make no others expire.
 pub(super) fn take_back(generations: &[Arc<Generation>], table: TableId) -> bool {
     let mut heads = generations.iter().filter_map(|generation| generation.head(table));
     heads.any(|head| head.takes_back())
 }
 
-/// Dropped if a checkpoint ends by a panic: pages have rows by then that the catalogue does not
-/// know of, and the next flush would add them again.
+/// Dropped if a checkpoint panics: pages then have rows that the catalogue does not know of, and
+/// the next flush would add them again.
 struct Unwound<'e>(&'e Engine);
 
 impl Drop for Unwound<'_> {

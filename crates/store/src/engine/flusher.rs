@@ -40,8 +40,7 @@ impl Flusher {
 impl Drop for Flusher {
     fn drop(&mut self) {
         if self.engine.is_inherited() {
-            // The thread is one of another process; here there is nothing to be joined, nor to be
-            // detached.
+            // The thread belongs to another process; here there is nothing to join or detach.
             std::mem::forget(self.thread.take());
             return;
         }

@@ -18,10 +18,10 @@ use crate::rows::Generation;
 use crate::table::{BlockFiles, Catalogue};
 use crate::wal::{Follower, Log, Record};
 
-/// How often a reader begins again as the writer has made a checkpoint meanwhile.
+/// How often a reader begins again because the writer made a checkpoint meanwhile.
 pub(super) const ATTEMPTS: usize = 10_000;
 
-/// So much of the memory for pages is for blocks of sparse tables.
+/// Blocks of sparse tables get one part in this many of the memory for pages.
 const BLOCKS_SHARE: usize = 4;
 
 /// How far a store that is open for reading was read.
@@ -56,9 +56,9 @@ pub(super) struct Loaded {
 /// An error, and the newest checkpoint after it.
 pub(super) type Lasting = (String, u64);
 
-/// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if
-/// there is another reason, or if it is the same as before and no checkpoint was made between the
-/// two ([`reading`](super::reading), invariant 3).
+/// Keeps an error that may be gone the next time, because the writer recycled what was read; fails
+/// if it has another cause, or if it repeats without a checkpoint made in between
+/// ([`reading`](super::reading), invariant 3).
 pub(super) fn retry(error: Error, newest: Result<Superblock>, lasting: &mut Option<Lasting>) -> Result<()> {
     use std::io::ErrorKind::{NotFound, UnexpectedEof};
     let may_pass = match &error {
@@ -124,7 +124,7 @@ impl Opening<'_> {
         Err(overtaken(self.dir))
     }
 
-    /// The newest superblock, whichever file has the name of the data by now.
+    /// The newest superblock of the file that has the data file's name by now.
     fn newest(&self) -> Result<Superblock> {
         let file = self
             .disk

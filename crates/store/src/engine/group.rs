@@ -23,7 +23,7 @@ pub(crate) enum Change {
         table: Arc<StoredTable>,
         times: RangeInclusive<i64>,
     },
-    /// Rows that give way to others of the commit, by their places, ascending.
+    /// Rows that others of the commit replace, by their places, ascending.
     Replace {
         table: Arc<StoredTable>,
         rows: Arc<[Place]>,
@@ -41,7 +41,7 @@ pub(crate) struct Group {
     record_bytes: usize,
 }
 
-/// Where changes are that were committed.
+/// Where committed changes are.
 struct Placed {
     /// Where their record ends in the log.
     position: u64,
@@ -212,8 +212,8 @@ impl Group {
         });
     }
 
-    /// Adds that rows are replaced, by their places, ascending. They are gone with what was added
-    /// before, and take nothing from what is added later.
+    /// Adds the replacement of rows, by their places, ascending. It removes rows added before it,
+    /// and none added later.
     pub(crate) fn replace(&mut self, table: &Arc<StoredTable>, rows: Arc<[Place]>) {
         self.record_bytes += size_of_val(&*rows);
         let table = table.clone();

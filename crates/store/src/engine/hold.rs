@@ -1,21 +1,18 @@
 //! Holding back the newest rows when a generation is sealed, so that a little lateness never
 //! reaches a tree.
 //!
-//! A row that is late by some time overtakes no row that is older than that. So rows that are not
-//! older than rows of the table were late by lately are not flushed with the others: they move to
-//! the next generation, and what is flushed lies below everything that is still to come. Without
-//! that, a handful of late rows would send the last leaf of the tree through a merge after a few
-//! flushes.
+//! A row that is late by some time precedes no row older than that. So the rows of a table no older
+//! than its recent lateness are not flushed with the others: they move to the next generation, and
+//! what is flushed precedes everything still to come. Otherwise a handful of late rows would send
+//! the last leaf of the tree through a merge after a few flushes.
 //!
 //! Rules:
-//! 1. Rows keep their sequence numbers: whoever holds a mark, a snapshot or a cursor sees them at
-//!    the same place.
-//! 2. Their generation begins at a new segment of the log, and one record at its beginning has them
-//!    all again. It counts only for a reader that begins there: the checkpoint that names this
-//!    beginning has all other rows in pages. One that begins earlier has read the rows themselves,
-//!    and makes no checkpoint just before that record.
-//! 3. They are taken out of the sealed generation and put into the next one with one change of the
-//!    view.
+//! 1. Rows keep their sequence numbers: marks, snapshots and cursors see them at the same place.
+//! 2. Their generation begins at a new segment of the log, whose first record repeats them all. It
+//!    counts only for a reader that begins there: the checkpoint that names this beginning has all
+//!    other rows in pages. A reader that begins earlier has read the rows themselves, and makes no
+//!    checkpoint just before that record.
+//! 3. One change of the view moves them from the sealed generation to the next one.
 //! 4. All rows of one time are held back or none, and only for a head without deletions.
 
 use std::sync::Arc;
@@ -26,8 +23,8 @@ use crate::rows::{EncodedRows, Generation, Head, SortedRows, TableId};
 use crate::table::{StoredTable, View};
 use crate::wal::Record;
 
-/// At most this part of the rows of a head is held back: each of them is logged again. Where most
-/// late rows are later than that, none is.
+/// At most one in this many rows of a head is held back, as each is logged again. Where most late
+/// rows are later than that, none is.
 const SHARE_MAX: usize = 4;
 
 /// A head without its newest rows, and these.
@@ -64,7 +61,7 @@ impl Engine {
             .collect();
         match self.log.append_group(&bodies) {
             Ok(position) => next.hold_until(position),
-            // It holds nothing back, rather than fail.
+            // Rather than fail, hold nothing back.
             Err(Error::NoSpace { .. } | Error::TooLarge { .. }) => return Ok(sealed.clone()),
             Err(error) => return Err(self.fail_if_unknown(error)),
         }
@@ -79,7 +76,7 @@ impl Engine {
     }
 }
 
-/// The newest rows of a head, if it is worth holding them back, and as the log is to have them.
+/// The newest rows of a head, if worth holding back, and their encoding for the log.
 fn split(table: &StoredTable, head: &Head) -> Result<Option<(Held, EncodedRows)>> {
     let (Some(order), Some(latest)) = (table.order(), head.latest()) else {
         return Ok(None);
@@ -96,7 +93,7 @@ fn split(table: &StoredTable, head: &Head) -> Result<Option<(Held, EncodedRows)>
         return Ok(None);
     };
     let schema = &table.entry.schema;
-    // Text that one array has no room for is not held back.
+    // Text too long for one array is not held back.
     let Ok((flushed, held)) = head.split_after(time) else {
         return Ok(None);
     };

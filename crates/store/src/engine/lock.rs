@@ -15,7 +15,7 @@ pub(super) struct StoreLock {
 }
 
 /// Takes the lock of the store in `dir`, which is held until the value is dropped. Nothing is
-/// written before it is known that nobody has the data file.
+/// written before the data file is known to be unlocked.
 pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
     let path = dir.join(LOCK_FILE);
     let data = dir.join(DATA_FILE);
@@ -44,8 +44,7 @@ impl StoreLock {
         })
     }
 
-    /// Locks the data file, if it is not locked yet: `path` is its name, which it may get another
-    /// one instead of.
+    /// Locks the data file, if it is not locked yet. `path` is its present name; it may be renamed.
     pub(super) fn add_data(&mut self, disk: &dyn Disk, dir: &Path, path: &Path) -> Result<()> {
         if self.data.is_none() {
             self.data = Some(lock_file(disk, dir, path)?);
@@ -53,13 +52,12 @@ impl StoreLock {
         Ok(())
     }
 
-    /// Lets go of the data file: it is removed, and another one takes its place.
+    /// Releases the data file, which is removed and replaced by another.
     pub(super) fn release_data(&mut self) {
         self.data = None;
     }
 
-    /// Lets go. A process that inherited the lock shares it with the one that took it, which keeps
-    /// it.
+    /// Releases the lock. If this process inherited it, the process that took it keeps it.
     pub(super) fn release(&mut self) {
         self.data = None;
         self.file = None;

@@ -62,7 +62,7 @@ pub struct Metrics {
     pub cache_hits: u64,
     /// Pages and blocks that were looked for in the cache and not found.
     pub cache_misses: u64,
-    /// Bytes that the cache has.
+    /// Bytes in the cache.
     pub cache_bytes: u64,
 }
 

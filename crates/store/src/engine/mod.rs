@@ -4,10 +4,10 @@
 //! 1. Commits are in one order, `visible` follows it, and views replace one another in it: the
 //!    rules are those of [`order`]. A commit waits for the disk without the *commit lock*. A reader
 //!    keeps the view and the `visible` it began with.
-//! 2. Whoever flushes, makes a checkpoint or changes the catalogue holds the *flush lock*, and
-//!    takes the commit lock after it, only to seal and to publish. Sealing syncs the log, so sealed
-//!    rows are always durable. What a flush that failed has left sealed is flushed before more is
-//!    sealed: until then the active generation fills, and writers get the error.
+//! 2. A thread that flushes, makes a checkpoint or changes the catalogue holds the *flush lock*,
+//!    and takes the commit lock after it, only to seal and to publish. Sealing syncs the log, so
+//!    sealed rows are always durable. Generations that a failed flush left sealed are flushed
+//!    before more is sealed: until then the active generation fills, and writers get the error.
 //! 3. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is
 //!    written any more; the published view is still right and readable.
 //! 4. A store that is open for reading takes none of these locks but the view's ([`reading`]).

@@ -63,7 +63,7 @@ impl Engine {
         };
         let reserve = Reserve::of_store(disk.clone(), dir);
         let begun = begun.and_then(|()| Begun::of_files(&disk, dir, &options, &reserve, is_there));
-        // After these errors something stands there that is not this creation's.
+        // After these errors, what is there does not belong to this creation.
         let is_others = |error: &Error| {
             matches!(
                 error,
@@ -149,8 +149,8 @@ impl Begun {
             Ok(Some(if is_relaxed { log.relaxed() } else { log }))
         };
         let begun = match recovered.left {
-            // Rows that could not be flushed keep their place in the log, behind which nothing can
-            // be written.
+            // Rows that could not be flushed stay in the log, and nothing can be written after
+            // them.
             Some(_) => Ok(None),
             None => match begin() {
                 Err(Error::NoSpace { .. }) if reserve.give_back() => begin(),
@@ -181,10 +181,9 @@ impl Begun {
 }
 
 impl Drop for Engine {
-    /// Makes durable what was committed, and leaves a last record behind it, which vouches for it:
-    /// should a record be damaged later, it is not taken for one that was being written. Free space
-    /// of pages goes back to the file system, and so does space that was claimed ahead for blocks
-    /// and for the log.
+    /// Makes all commits durable, and appends a last record that vouches for them: should a record
+    /// be damaged later, it is not taken for one that was being written. Free page space, and space
+    /// claimed ahead for blocks and for the log, goes back to the file system.
     fn drop(&mut self) {
         // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {

@@ -39,13 +39,13 @@ pub(super) struct Next<V> {
 }
 
 impl<V> Order<V> {
-    /// That of a store with a view that commits go to.
+    /// The order of a store with a view that takes commits.
     pub(super) fn new(next_sequence: u64, view: V) -> Self {
         let view = Arc::new(view);
         Self::of(next_sequence, view.clone(), Some(view))
     }
 
-    /// That of a store that is open for reading, in which nothing is committed.
+    /// The order of a store that is open for reading, in which nothing is committed.
     pub(super) fn to_read(next_sequence: u64, view: V) -> Self {
         Self::of(next_sequence, Arc::new(view), None)
     }
@@ -203,7 +203,7 @@ mod loom_models {
             self.order.show(numbers.end);
         }
 
-        /// Leaves out so many numbers after what is sealed.
+        /// Seals, and leaves out `numbers` sequence numbers after that.
         fn seal(&self, numbers: u64) {
             let sealed = self.order.seal(|next, view| {
                 self.written.fetch_max(next, Ordering::AcqRel);

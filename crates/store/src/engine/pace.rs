@@ -1,26 +1,26 @@
 //! Slowing writers gently while a flush is behind, so that none of them waits for a whole flush.
 //!
-//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster,
-//! some of them must wait: each for a little while, rather than one until the flush is done. From a
-//! quarter of the memory on each commit waits in proportion to its bytes and to how full the memory
-//! is, by the time that the slowest of the last flushes took for a byte. At full memory writers
-//! would take four times as long as the flush, so they settle before it.
+//! A flush works while writers fill the memory for rows again. If they are faster, some must wait:
+//! each a little, rather than one until the flush is done. Above a quarter of the memory, each
+//! commit waits in proportion to its bytes, to how full the memory is, and to the time per byte of
+//! the slowest recent flush. At full memory writers would take four times as long as the flush, so
+//! they settle before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Writers are slowed from this share of the memory for rows on.
+/// Writers are slowed above this share of the memory for rows.
 const BEGIN: f64 = 0.25;
 
-/// How many times as long as a flush writers take when the memory is full.
+/// At full memory, writers take this many times as long as a flush.
 const STEEPNESS: f64 = 4.0;
 
 /// Shorter waits are added to the next one: a thread that sleeps wakes up later than that.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// No commit waits longer for being slowed.
+/// The longest wait that slows one commit.
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// The rate of flushes, and when the next commit may go on.
@@ -33,10 +33,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Takes note of a flush of so many bytes.
+    /// Records a flush of `bytes` bytes.
     pub(super) fn flushed(&self, bytes: usize, took: Duration) {
         let mib = (bytes >> 20) as u64;
-        // Little is no measure: it is a checkpoint above all.
+        // A small flush is mostly its checkpoint, and no measure.
         if mib == 0 {
             return;
         }
@@ -48,7 +48,7 @@ impl Pace {
         self.flush_nanos.store(smoothed, Ordering::Relaxed);
     }
 
-    /// How long a commit of so many bytes is to wait, with that share of the memory full.
+    /// How long a commit of `bytes` waits, with the share `full` of the memory in use.
     fn delay(&self, bytes: usize, full: f64) -> Duration {
         let slowness = STEEPNESS * (full.clamp(BEGIN, 1.0) - BEGIN) / (1.0 - BEGIN);
         let flush = Duration::from_nanos(self.flush_nanos.load(Ordering::Relaxed));
@@ -56,8 +56,7 @@ impl Pace {
         flush.mul_f64((slowness * mib).min(1e6)).min(LONGEST)
     }
 
-    /// Waits as long as a commit of so many bytes is to wait while a flush is under way; returns
-    /// how long.
+    /// Delays a commit of `bytes` while a flush is under way; returns for how long.
     pub(super) fn wait(&self, bytes: usize, full: f64) -> Duration {
         let delay = self.delay(bytes, full);
         if delay.is_zero() {

@@ -1,6 +1,6 @@
 //! The process that opened a store. One that inherits the store through `fork` shares its files,
-//! and knows nothing of what the other does with them: it may neither write, nor end what threads
-//! of the other began.
+//! but does not see what the opener does with them: it may neither write nor finish what the
+//! opener's threads began.
 
 use std::path::Path;
 #[cfg(all(target_os = "linux", not(miri)))]

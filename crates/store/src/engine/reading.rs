@@ -11,16 +11,15 @@
 //!    ([`Readers`], rule 1), or by a shared lock on the data file that keeps every writer away. A
 //!    version of the pages lets go when it is dropped, so a snapshot holds its checkpoint while the
 //!    store moves on.
-//! 3. The log is not held. A position of it that cannot be read any more is one of before a newer
-//!    checkpoint: after an error there a reader looks at the superblock, and begins again if it
-//!    has changed.
+//! 3. The log is not held. A position that can no longer be read lies before a newer checkpoint:
+//!    after an error there a reader looks at the superblock, and begins again if it has changed.
 //! 4. Blocks that the log names count only if they were born at the checkpoint that is held, or
 //!    before it: others may be gone at any time. They are seen with the next checkpoint, which is
 //!    on the disk already.
 //! 5. A record's rows become visible all at once, once all of the record is applied. View and
 //!    `visible` are published together, under the view's lock.
-//! 6. What is shown is durable, whatever its writer waited for: the checkpoint, and what was read
-//!    of the log with the blocks that it names, are synced before they are published.
+//! 6. Everything shown is durable, whatever its writer waited for: the checkpoint, and the log read
+//!    so far with the blocks that it names, are synced before they are published.
 //! 7. The numbers of a batch that is being written are left out in the log, and the batch comes
 //!    with the next checkpoint. The view names the last numbers that were left out since the
 //!    checkpoint that is held. If there are others, their batch failed, unless a newer checkpoint
@@ -171,8 +170,8 @@ impl Engine {
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
             let before = self.order.visible();
-            // The view is asked, and not what was left out before this call, which may be one after
-            // a call that failed here.
+            // Compared with the view, not with `left_out` before this call: an earlier call may
+            // have changed that and failed here.
             if left_out.is_empty() || left_out == view.being_written() {
                 self.order.show(*next_sequence);
             } else {
@@ -251,7 +250,7 @@ impl Engine {
     }
 }
 
-/// Whether something cannot be created, and nothing else is wrong.
+/// Whether the error only says that nothing can be created.
 fn is_refusal(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -261,7 +260,7 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// Keeps every writer away, as no file says what is read.
+/// Locks all writers out, as no registration says what is read.
 fn share(disk: &dyn Disk, dir: &Path, data: &Path) -> Result<StoreLock> {
     StoreLock::shared(disk, dir, data).map_err(|error| match error {
         Error::Locked { path, holder } => Error::Locked {

@@ -1,4 +1,4 @@
-//! Recovery: the newest good superblock, and the log behind it.
+//! Recovery: the newest good superblock, and the log after it.
 //!
 //! 1. Both superblocks are read; the sound one with the greater checkpoint counts.
 //! 2. Page map and catalogue are read; space that they do not name is free.
@@ -8,18 +8,17 @@
 //! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed
 //!    whenever it fills the memory for rows, so a long log needs no more memory than a running
 //!    store.
-//! 5. Where the log ends is decided by the rules in docs/format.md, "Reading the log": a torn tail
-//!    is left behind, anything else that is missing is damage.
+//! 5. The rules in docs/format.md, "Reading the log", decide where the log ends: a torn tail is
+//!    dropped, anything else that is missing is damage.
 //! 6. If there was anything in the log, or a copy of superblock or catalogue was not whole, a
 //!    checkpoint is made. On a disk that is too full for it, even with the reserve, rows stay in
 //!    memory and the store is opened to be read.
 //! 7. A new segment begins at the log's end, and the first view is published.
 //!
 //! The bytes that recovery reads may have been written and never synced: by a process that was
-//! killed between the two, or one whose sync failed. So nothing is built on it as it stands. The
-//! superblock is written once more and synced before any place is taken, and rows found in the log
-//! go to pages and into a checkpoint of their own before the store is open; the log then begins
-//! anew.
+//! killed between the two, or one whose sync failed. So it builds on nothing as it stands: it
+//! writes and syncs the superblock again before any place is taken, and moves the log's rows to
+//! pages, with a checkpoint of their own, before the store is open; then a new log begins.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -122,12 +121,12 @@ pub(super) fn recover(
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
     recovery.give_up_ahead();
     recovery.is_read = true;
-    // A superblock that is not whole is that of a checkpoint that was cut short: had it been
-    // complete, the log that the other one needs would be gone. A checkpoint writes over it, and
-    // replaces a damaged copy of the catalogue.
+    // A damaged superblock belongs to an interrupted checkpoint: had that been completed, the log
+    // that the other one needs would be gone. A new checkpoint overwrites it, and replaces a
+    // damaged copy of the catalogue.
     let mut log_end = end.position;
     if end.position != superblock.log_start || damage.is_some() || damaged_copy.is_some() {
-        // Without the log that the checkpoint before needs, that one is never taken for the newest.
+        // Without the log that it needs, the previous checkpoint is never taken for the newest.
         log_end = log_end.max(superblock.log_start + 1);
         recovery.checkpoint_or_keep(log_end)?;
     }
@@ -153,9 +152,8 @@ pub(super) fn recover(
             left: Some(generation),
         });
     }
-    // Files that were begun and that nothing names, and those whose removal a crash came before.
-    // While others read an earlier checkpoint, which may have them, they stay until the next
-    // opening.
+    // Files that nothing names: begun, or left by a crash before their removal. While readers hold
+    // an earlier checkpoint, which may name them, they stay until the next opening.
     if !working.holds_version_in(0, working.published().number()) {
         blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
     }
@@ -180,9 +178,9 @@ pub(super) struct Recovery<'p> {
     pub(super) catalogue: Catalogue,
     pub(super) generation: Generation,
     pub(super) next_sequence: u64,
-    /// Where the log begins that is applied.
+    /// Where the applied log begins.
     pub(super) log_start: u64,
-    /// Where the last record ends that was applied.
+    /// Where the last applied record ends.
     pub(super) position: u64,
     /// Bytes of memory that rows may take before they go to pages.
     pub(super) head_bytes: usize,
@@ -231,7 +229,7 @@ impl Recovery<'_> {
         .map(drop)
     }
 
-    /// Gives up the places that were taken for records behind the end of the log.
+    /// Gives up the places that were taken for records after the end of the log.
     fn give_up_ahead(&mut self) {
         for (table, block, layer) in self.ahead.drain() {
             self.blocks.give_up(table, block, layer);
@@ -298,8 +296,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Bounds the memory that a long log takes: what was replayed so far goes to pages. If the disk
-    /// is full all is as it was.
+    /// Bounds the memory that a long log takes: rows replayed so far go to pages. On a full disk
+    /// nothing changes.
     pub(super) fn checkpoint(&mut self, log_start: u64) -> Result<()> {
         let before = self.catalogue.clone();
         let done = self.try_checkpoint(log_start);
@@ -316,7 +314,7 @@ impl Recovery<'_> {
             pages: &self.working,
             blocks: &self.blocks,
         };
-        // Records behind may take back what the generation has.
+        // Later records may take back rows of the generation.
         let is_read = self.is_read;
         flush_generation(storage, &mut self.catalogue, &self.generation, |_| is_read)?;
         self.blocks.sync()?;

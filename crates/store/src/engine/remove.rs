@@ -23,8 +23,8 @@ impl Engine {
         let _commit = self.order.hold();
         self.check_place()?;
         self.failed.get_or_init(|| "the store was removed".into());
-        // Without its data file it is no store, whatever of the rest a failure leaves: it can be
-        // created there again.
+        // Without its data file it is no store, whatever else a failure leaves: one can be created
+        // there again.
         let (data, begun) = (self.dir.join(DATA_FILE), self.dir.join(BEGUN_FILE));
         self.disk
             .rename(&data, &begun)

@@ -5,7 +5,7 @@ use super::table_name::check_name;
 use crate::error::{Error, Result};
 
 impl Engine {
-    /// Gives a table another name, durably: with a checkpoint, as it is created with one.
+    /// Renames a table durably: with a checkpoint, as tables are created.
     pub(crate) fn rename_table(&self, name: &str, new: &str) -> Result<()> {
         self.check_writable()?;
         check_name(new)?;

@@ -29,7 +29,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// That of the store in `dir`, which may be there or not.
+    /// The reserve of the store in `dir`, which may not exist.
     pub(super) fn of_store(disk: Arc<dyn Disk>, dir: &Path) -> Self {
         Self {
             disk,
@@ -75,7 +75,7 @@ impl Reserve {
         }
     }
 
-    /// Gives the space back; whether there was any.
+    /// Frees the space; returns whether there was any.
     pub(super) fn give_back(&self) -> bool {
         let mut is_set = self.is_set.lock();
         *is_set = false;

@@ -1,4 +1,4 @@
-//! For how long rows of a table are kept.
+//! How long rows of a table are kept.
 
 use super::flush::{flush_generation, take_back};
 use super::state::Engine;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::rows::{Generation, TableEntry, TableId};
 
 impl Engine {
-    /// Keeps rows of a table for so many ticks from now on, durably; what is older goes at once.
+    /// Keeps rows of a table for `ticks` from now on, durably; older rows go at once.
     pub(crate) fn set_retention(&self, id: TableId, ticks: Option<u64>) -> Result<()> {
         if ticks == Some(0) {
             return Err(Error::schema(
@@ -50,7 +50,7 @@ impl Engine {
         })
     }
 
-    /// Whether nothing that is not sealed takes rows of a table back.
+    /// Whether nothing unsealed takes back rows of a table.
     pub(super) fn are_settled(&self, table: TableId) -> bool {
         !take_back(std::slice::from_ref(self.view().active()), table)
     }

@@ -96,8 +96,8 @@ impl Engine {
         (used, all, log)
     }
 
-    /// Runs an operation that a full disk leaves without effect, and once more if the disk was full
-    /// and space was given back that is kept for what is to be written.
+    /// Runs an operation that a full disk leaves without effect. If the disk was full, frees the
+    /// space kept for later writes and, if there was any, runs it again.
     pub(super) fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match operation() {
             Err(full @ Error::NoSpace { .. }) if !self.is_full => {
@@ -149,9 +149,8 @@ impl Engine {
         std::mem::forget(self.clone());
     }
 
-    /// Fails unless what stands at the name of the data file is what was opened. Otherwise the
-    /// store was removed, or another one stands in its place: nothing there may be written or
-    /// removed.
+    /// Fails unless the data file's name still leads to the file that was opened. Otherwise the
+    /// store was removed or replaced: nothing there may be written or removed.
     pub(super) fn check_place(&self) -> Result<()> {
         let path = self.pages.path();
         let read = |source| Error::io(path, "read", source);
@@ -161,9 +160,9 @@ impl Engine {
         Err(self.fail(Error::Replaced { path: path.into() }))
     }
 
-    /// Fails if the store takes no more writes, or not from this process. Asked before anything
-    /// else of each operation that writes, and without a lock, which may have been held by another
-    /// thread when this process came to be.
+    /// Fails if the store takes no more writes, or not from this process. Called first by each
+    /// operation that writes, and without a lock: another thread may have held that when this
+    /// process was forked.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.process.check(&self.dir)?;
         if self.reading.is_some() {

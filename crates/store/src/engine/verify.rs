@@ -66,7 +66,7 @@ impl VerifyReport {
         match error {
             damage @ Error::Corrupt { .. } => {
                 let problem = Problem::from(damage);
-                // A page that is read by way of its tree as well is damaged once.
+                // A damaged page that is also read through its tree counts once.
                 if !self.problems.contains(&problem) {
                     self.problems.push(problem);
                 }
@@ -78,7 +78,7 @@ impl VerifyReport {
 }
 
 impl Engine {
-    /// Checks the last checkpoint and the log behind it.
+    /// Checks the last checkpoint and the log after it.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.process.check(&self.dir)?;
         // No flush may remove the part of the log that is being read.

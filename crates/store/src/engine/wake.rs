@@ -57,7 +57,7 @@ impl Wake {
         }
     }
 
-    /// Asks for a sync of the log, unless one was asked for that is not [answered](Self::sync_answered).
+    /// Requests a sync of the log, unless a request is still not [answered](Self::sync_answered).
     pub(super) fn sync(&self) {
         let mut state = self.state.lock();
         if !state.sync {

@@ -24,8 +24,8 @@ use crate::wal::{Log, replay};
 const STORE: &str = "/store";
 const PAGE_BYTES: usize = 4096;
 
-/// Makes a store of a small one and the changes that `data` tells, and does everything with it that
-/// can be done with a store. A change is what, which, an offset of two bytes, a length, and as many
+/// Applies the changes in `data` to a small store, and does everything with it that can be done
+/// with a store. A change is its kind, which item, an offset of two bytes, a length, and as many
 /// bytes.
 pub fn store(data: &[u8]) {
     let disk = image(data);
@@ -93,7 +93,7 @@ fn rows(times: std::ops::Range<i64>) -> RecordBatch {
     .expect("columns of one length")
 }
 
-/// That of the tables.
+/// The schema of the tables.
 pub(super) fn schema() -> TableSchema {
     TableSchema::new(columns(), "at").expect("storable")
 }

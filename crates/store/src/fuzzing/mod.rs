@@ -107,9 +107,8 @@ fn body_of(record: &Record) -> Vec<u8> {
     body
 }
 
-/// A log of several segments. `data` is a sequence of a length of two bytes, a byte that says what
-/// to do, and as many bytes: a record that is framed as it should be, or bytes put in the place of
-/// a header or of records.
+/// A log of several segments. `data` is a sequence of a length of two bytes, an action byte, and as
+/// many bytes: a record to be framed correctly, or bytes that replace a header or records.
 pub fn log(data: &[u8]) {
     let disk = SimDisk::new(1);
     let dir = Path::new("/log");
@@ -141,7 +140,7 @@ pub fn log(data: &[u8]) {
 mod tests {
     use std::path::PathBuf;
 
-    /// Runs everything that was found worth keeping through its target.
+    /// Runs the corpus of a target through it.
     fn go_through(target: &str, run: impl Fn(&[u8])) {
         let corpora = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
         let mut inputs = 0;

@@ -13,7 +13,7 @@ use super::version::PageVersion;
 use super::working::WorkingPages;
 use crate::error::Result;
 
-/// Pages that are in memory at once, long ones as often as they are longer.
+/// Pages in memory at once; a long page counts once for each of its places.
 const PAGES: usize = 256;
 
 impl PageVersion {

@@ -6,13 +6,12 @@
 //!    before anything else is written there.
 //! 2. The cache holds at most `capacity` bytes. A page that a reader holds is not evicted; when all
 //!    are held, a page is handed out without being kept, and belongs to its reader alone.
-//! 3. What a scan reads on its way ([`Cache::offer`]) fills room that nobody has taken, and evicts
-//!    nothing.
+//! 3. Pages that a scan passes ([`Cache::offer`]) fill unused room, and evict nothing.
 //! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since
 //!    its last visit.
-//! 5. Neighbouring places stand together in the table of one shard, in one entry, which is there
-//!    while one of them has a page: who looks up several ([`Cache::get_each`]) takes one lock, and
-//!    waits for memory once for all of them.
+//! 5. Neighbouring places share an entry, in the table of one shard, while one of them has a page:
+//!    a lookup of several ([`Cache::get_each`]) takes one lock, and waits for memory once for all
+//!    of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,10 +33,10 @@ const SHARD_PAGES_MIN: usize = 8 * NEIGHBOURS;
 /// read once.
 const PAGES_MIN: usize = 16;
 
-/// A cache of so many bytes has its pages in slabs.
+/// A cache of at least this many bytes has its pages in slabs.
 const SLABS_FROM_BYTES: usize = 32 << 20;
 
-/// Where something stands that is in the cache.
+/// The location of something in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheKey {
     /// A place of the data file.
@@ -65,7 +64,7 @@ struct Shard {
     bytes: usize,
     hits: u64,
     misses: u64,
-    /// The pages stand in the table itself: who finds one has waited for memory once.
+    /// The pages are in the table itself, so that a hit waits for memory once.
     table: HashMap<GroupKey, Group, BuildHasherDefault<GroupHasher>>,
     /// The slots over which the hand goes, each with its group.
     slots: Vec<(GroupKey, usize)>,
@@ -80,10 +79,10 @@ pub(crate) struct CacheCounts {
     pub(crate) bytes: usize,
 }
 
-/// Places that stand side by side in the table.
+/// Neighbouring places that share an entry of the table.
 const NEIGHBOURS: usize = 8;
 
-/// Whose places they are, and the number of the first, of [`NEIGHBOURS`].
+/// The owner of some places, and the number of their group of [`NEIGHBOURS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct GroupKey {
     owner: u64,
@@ -117,8 +116,8 @@ impl CacheKey {
     }
 }
 
-/// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard
-/// library's hash takes longer than all else that a hit does.
+/// Mixes the numbers of a place by multiplication: no outsider chooses them, and the standard
+/// library's hash takes longer than the rest of a hit.
 #[derive(Debug, Default)]
 struct GroupHasher(u64);
 
@@ -218,7 +217,7 @@ impl Cache {
             let numbers = &numbers[..len];
             let mut shard = self.shard(group).lock();
             if let Some(found) = shard.table.get_mut(&group) {
-                // Each is counted, and so written: all of them are asked for before the first is
+                // Cloning a page writes its reference count: all are prefetched before the first is
                 // waited for.
                 for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
                     prefetch_to_write(Arc::as_ptr(page).cast());
@@ -333,7 +332,7 @@ impl Shard {
         }
     }
 
-    /// The page to give up: one pass clears every mark, so a second finds whatever nobody holds.
+    /// The page to give up: one pass clears every mark, so a second finds any that is not held.
     fn victim(&mut self) -> Option<(GroupKey, usize)> {
         for _ in 0..2 * self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();

@@ -134,7 +134,7 @@ fn count(n: usize) -> u32 {
 /// Reads the `len` bytes of the chain that begins at `first`; the places of its pages are added to
 /// `places`.
 pub(super) fn read_chain(file: &PageFile, first: Slot, len: usize, places: &mut Vec<u32>) -> Result<Vec<u8>> {
-    // Not as long as it is said to be, but as what is there.
+    // Grows with what is there, not with the length claimed.
     let mut bytes = Vec::new();
     let mut next = first;
     let mut seen = HashSet::new();

@@ -343,7 +343,7 @@ pub(super) fn read_map(
     superblock: &Superblock,
     fixtures: &mut Vec<u32>,
 ) -> Result<(PageMap, Vec<u32>)> {
-    // Pages that are named over and over would be more than the file has.
+    // A map that repeats pages could name more than the file has.
     let mut seen = HashSet::new();
     let mut read = |slot: Slot| {
         if seen.insert(slot.page) {

@@ -1,4 +1,4 @@
-//! For fuzzers: what a data file says, apart from where it stands and what sums to what.
+//! For fuzzers: the content of a data file, without locations and checksums.
 
 use std::path::Path;
 

@@ -15,7 +15,7 @@ impl Extent {
         Self { first, places: 1 }
     }
 
-    /// The first place behind it.
+    /// The first place after it.
     pub(crate) fn end(self) -> u32 {
         self.first.saturating_add(self.places)
     }

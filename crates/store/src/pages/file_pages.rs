@@ -79,7 +79,7 @@ impl Default for FilePagesOptions {
     }
 }
 
-/// How often, and how much, pages went between memory and their file.
+/// The transfers of pages between memory and their file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PageCounts {

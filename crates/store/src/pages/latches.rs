@@ -7,7 +7,7 @@ use bedload_pages::PageId;
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
 
 const SHARDS: usize = 64;
-/// Latches that nobody holds are forgotten once a shard has this many.
+/// Latches without a holder are forgotten once a shard has this many.
 const SHARD_LATCHES: usize = 256;
 
 pub(super) type SharedLatch = ArcRwLockReadGuard<RawRwLock, ()>;
@@ -33,7 +33,7 @@ impl Latches {
         self.latch(id).write_arc()
     }
 
-    /// The latch, unless somebody has it.
+    /// The latch, unless it is held.
     pub(super) fn try_exclusive(&self, id: PageId) -> Option<ExclusiveLatch> {
         self.latch(id).try_write_arc()
     }

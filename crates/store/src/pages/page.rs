@@ -10,7 +10,7 @@ use crate::codec::Reader;
 /// Bytes of the header before the payload.
 pub(crate) const HEADER_BYTES: usize = 32;
 
-/// The kinds of pages that a test destroys.
+/// The kinds of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PageKind {
@@ -114,8 +114,8 @@ impl Page {
         self.0[4] == kind as u8
     }
 
-    /// Completes the header of a page that takes so many places, and returns the checksum that
-    /// whoever names the page keeps beside its place.
+    /// Completes the header of a page that takes `places` places, and returns the checksum, which
+    /// is kept with each reference to the page.
     pub(crate) fn seal(&mut self, kind: PageKind, logical: u32, places: u32, checkpoint: u64) -> u32 {
         let header = &mut self.0[..HEADER_BYTES];
         header.fill(0);
@@ -188,7 +188,7 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// A page held in memory by whoever reads it; it cannot be evicted meanwhile. Dereferences to the
+/// A page held in memory by its reader; it cannot be evicted meanwhile. Dereferences to the
 /// payload.
 #[derive(Debug, Clone)]
 pub struct PageRef(pub(crate) Arc<Page>);

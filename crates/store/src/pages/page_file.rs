@@ -60,9 +60,8 @@ pub(super) struct Unwritten<'a> {
     pub(super) page: &'a mut Page,
 }
 
-/// Returns the requests to make of a disk before these places are read: neighbours in one request.
-/// Ascending neighbours are left out: systems see by themselves that a file is read forwards, and
-/// fetch more of it at a time.
+/// The prefetch requests for these places: neighbours in one request. Ascending neighbours are left
+/// out: systems detect forward reads themselves, and fetch more at a time.
 fn requests(places: impl Iterator<Item = u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
     let mut places = places.peekable();
     std::iter::from_fn(move || {
@@ -199,8 +198,7 @@ impl PageFile {
         )
     }
 
-    /// Seals a page of several places and writes it where these are neighbours; returns where it
-    /// stands.
+    /// Seals a page of several places and writes it to neighbouring ones; returns where.
     pub(super) fn write_long(&self, unwritten: Unwritten<'_>, checkpoint: u64) -> Result<Slot> {
         let places = unwritten.page.bytes().len() / self.page_bytes;
         let places = u32::try_from(places).expect("a page is at most 16 MiB long");
@@ -321,7 +319,7 @@ impl PageFile {
         }
     }
 
-    /// Looks which versions other processes hold.
+    /// Finds out which versions other processes hold.
     pub(super) fn note_readers(&self) {
         if let Some(readers) = self.readers.get() {
             let held = readers.held();

@@ -5,9 +5,9 @@
 
 //! Memory of cached pages: pieces of one length, cut from slabs that are asked for as huge pages.
 //!
-//! A page that is read at random costs a walk of the processor's page tables for each 4 KiB of it,
-//! and a long copy stops at each; on huge pages neither does (measured on one machine: blocks
-//! copied one after another at 13 GB/s, and at 20).
+//! A random read of a page costs a page-table walk for each 4 KiB of it, and a long copy stalls at
+//! each; huge pages avoid both (measured on one machine: blocks copied one after another at 13
+//! GB/s, and at 20).
 //!
 //! Invariants:
 //! 1. The memory of a slab is initialised, is [`SLAB_BYTES`] long, and is freed with its last
@@ -23,9 +23,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// A huge page of the processors of today.
+/// The size of a huge page on today's processors.
 const SLAB_BYTES: usize = 2 << 20;
-/// Pieces of a slab, at least: of longer ones too much would be left over.
+/// The fewest pieces of a slab: longer ones would waste too much of it.
 const PIECES_MIN: usize = 16;
 
 /// The memory of pages. Clones share it.
@@ -44,15 +44,15 @@ struct Class {
 #[derive(Debug)]
 struct Slab(NonNull<u8>);
 
-// SAFETY: a slab is memory alone; who may read and write which part of it is said by invariant 2.
+// SAFETY: a slab is only memory; invariant 2 says who may read and write which part of it.
 unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
-/// A part of a slab, which nobody else has.
+/// A part of a slab, owned exclusively.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Where it begins in its slab: whoever reads a page need not look that up.
+    /// Where it begins in its slab, so that a reader need not look that up.
     begin: NonNull<u8>,
     piece_bytes: usize,
     number: usize,
@@ -92,7 +92,7 @@ impl Drop for Slab {
 }
 
 impl PageMemory {
-    /// A piece of so many bytes, whatever they are; none if they are too many.
+    /// A piece of this many bytes, with arbitrary contents; none if they are too many.
     pub(super) fn take(&self, bytes: usize) -> Option<Piece> {
         if bytes == 0 || SLAB_BYTES / bytes < PIECES_MIN {
             return None;
@@ -121,11 +121,11 @@ impl PageMemory {
 
 // SAFETY: what `begin` points to belongs to the piece alone (2), and lives as long as its slab (1).
 unsafe impl Send for Piece {}
-// SAFETY: as above; it is changed by whoever has it to himself.
+// SAFETY: as above; only an exclusive owner changes it.
 unsafe impl Sync for Piece {}
 
 impl Drop for Piece {
-    /// Slabs of which nothing is used are given back, but for the last.
+    /// Frees unused slabs, but for the last of them.
     fn drop(&mut self) {
         let Some(home) = self.home.upgrade() else { return };
         let mut classes = home.lock();
@@ -151,15 +151,15 @@ impl Deref for Piece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the part lies in the slab and is initialised (1), and whoever may change it has
-        // this piece (2).
+        // SAFETY: the part lies in the slab and is initialised (1), and only the owner of this
+        // piece may change it (2).
         unsafe { std::slice::from_raw_parts(self.begin.as_ptr(), self.piece_bytes) }
     }
 }
 
 impl DerefMut for Piece {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the part lies in the slab and is initialised (1), and nobody else has it (2).
+        // SAFETY: the part lies in the slab and is initialised (1), and no other piece has it (2).
         unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.piece_bytes) }
     }
 }

@@ -1,9 +1,9 @@
 //! Readers in other processes, and the checkpoints that they hold. Format: docs/format.md,
 //! "Readers".
 //!
-//! A reader that holds a checkpoint keeps a file, named after the number of the checkpoint, and has
-//! it locked. The system takes the lock away when the process ends, however it ends: a file without
-//! a lock is nobody's.
+//! A reader that holds a checkpoint keeps a file, named after the number of the checkpoint, locked.
+//! The system releases the lock when the process ends, however it ends: a file without a lock has
+//! no owner.
 //!
 //! Invariants:
 //! 1. A reader registers for the newest checkpoint *c*, and then reads the superblocks again. Only
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 
-/// How often another name, or the folder, is tried.
+/// How often to try again, with another name or after creating the folder.
 const ATTEMPTS: usize = 1000;
 
 /// Registrations of this process so far: each has its own name.
@@ -67,7 +67,7 @@ impl Held {
         }
     }
 
-    /// Whether a checkpoint from `born` on and before `dead` may be held.
+    /// Whether a checkpoint in `born..dead` may be held.
     pub(super) fn holds_in(&self, born: u64, dead: u64) -> bool {
         match self {
             Self::These(checkpoints) => born < dead && checkpoints.range(born..dead).next().is_some(),
@@ -77,12 +77,12 @@ impl Held {
 }
 
 impl Readers {
-    /// Those that register in the folder `dir`.
+    /// The readers that register in the folder `dir`.
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         Self { disk, dir }
     }
 
-    /// Registers this process for a checkpoint; whether that is held then, see rule 1.
+    /// Registers this process for a checkpoint; rule 1 says whether it is then held.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Readers {
         }
     }
 
-    /// Removes the folder if nobody is registered.
+    /// Removes the folder if no reader is registered.
     fn remove_dir(&self) {
         if let Err(error) = self.disk.remove_dir(&self.dir) {
             tracing::debug!(%error, path = %self.dir.display(), "the folder of readers stays");
@@ -164,7 +164,7 @@ impl Drop for Registration {
     }
 }
 
-/// The checkpoint that a registration is for; none if the file is none.
+/// The checkpoint of a registration; none if the file is no registration.
 fn checkpoint_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let (checkpoint, _) = name.split_once('.')?;

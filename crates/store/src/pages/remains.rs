@@ -27,7 +27,7 @@ struct Numbered {
     part: u32,
 }
 
-/// A data file that nothing is taken for granted of.
+/// A data file about which nothing is assumed.
 #[derive(Debug)]
 pub(crate) struct Remains {
     file: PageFile,
@@ -38,7 +38,7 @@ pub(crate) struct Remains {
     catalogue_pages: Vec<PageCopy>,
 }
 
-/// A page found by what it says of itself.
+/// A page found by its own header.
 #[derive(Debug, Clone, Copy)]
 struct PageCopy {
     checkpoint: u64,
@@ -298,8 +298,8 @@ impl Remains {
         leaves.collect()
     }
 
-    /// The catalogue of the last checkpoint, if of directory and parts one of two copies each can
-    /// be read; what is damaged is added to `problems`.
+    /// The catalogue of the last checkpoint, if one of two copies of the directory and of each part
+    /// can be read; what is damaged is added to `problems`.
     pub(crate) fn catalogue(&self, problems: &mut Vec<Error>) -> Option<CatalogueText> {
         let superblock = self.superblock.as_ref()?;
         problems.extend(check_catalogue(&self.file, superblock));
@@ -307,9 +307,8 @@ impl Remains {
         read.ok().map(|read| read.text)
     }
 
-    /// Returns pages that may be catalogues, wherever they are found, with the number of the
-    /// checkpoint; the newest first. Behind those that can be read as a whole comes one of the
-    /// newest of each part.
+    /// Returns the catalogues found anywhere in the file, with the numbers of their checkpoints,
+    /// newest first; after those that can be read as a whole, one made of the newest of each part.
     pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, CatalogueText)> {
         let newest_first = || {
             let pages = self.catalogue_pages.iter().rev();

@@ -13,8 +13,8 @@ use super::readers::Held;
 /// Rules:
 /// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is
 ///    held, names it.
-/// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is
-///    durable and the last of those is dropped.
+/// 2. Only versions before checkpoint `c` need what it replaced: that waits until `c` is durable
+///    and the last of those is dropped.
 /// 3. Space goes back to the file system from free places alone, and no place is given out while
 ///    that happens.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Space {
         self.holes.remove(extent);
     }
 
-    /// Makes places free at once that no checkpoint names.
+    /// Frees places that no checkpoint names, at once.
     pub(crate) fn free(&mut self, extent: Extent) {
         self.free.insert(extent);
     }
@@ -129,7 +129,7 @@ impl Space {
         taken
     }
 
-    /// Makes places free again, whose space went back or, if not `gone`, did not.
+    /// Makes places free again; their space went back if `gone`.
     pub(crate) fn return_surplus(&mut self, extent: Extent, gone: bool) {
         self.free.insert(extent);
         if gone {
@@ -168,9 +168,9 @@ impl Space {
         self.elsewhere = held;
     }
 
-    /// Lets everything that is free wait if other processes hold versions from before `checkpoint`,
-    /// the newest: which of the `places` of the file those name is not known. Whether there are
-    /// such processes.
+    /// If other processes hold versions from before `checkpoint`, the newest, lets all free places
+    /// wait: which of the file's `places` those versions name is not known. Returns whether they
+    /// do.
     pub(crate) fn shield(&mut self, checkpoint: u64, places: u32) -> bool {
         if self.elsewhere.oldest().is_none_or(|oldest| oldest >= checkpoint) {
             return false;

@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 /// The newest format this release writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
-/// No store gets so far with its sequence numbers, generations, checkpoints or bytes of log: what
-/// says so is damaged. So counting on never overflows.
+/// No store's sequence numbers, generations, checkpoints or bytes of log get this far: a greater
+/// value is damage. So counting on never overflows.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
-/// Bytes of one slot. The second begins where pages of any size may; pages begin behind it.
+/// Bytes of one slot. The second begins where pages of any size may; pages begin after it.
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 const SLOT_OFFSETS: [u64; 2] = [0, 32 * 1024];
 /// Offset in the data file of the first page.

@@ -19,8 +19,7 @@ pub(crate) struct PageVersion {
     number: u64,
     pub(super) map: PageMap,
     pub(super) file: Arc<PageFile>,
-    /// In a process that reads what another one writes, what keeps that one from writing to these
-    /// places.
+    /// In a reader's process, keeps the writer from writing to these places.
     pub(super) registration: Option<Registration>,
 }
 
@@ -50,8 +49,7 @@ impl PageVersion {
         self.map.iter().map(|(id, _)| id)
     }
 
-    /// In a process that reads what another one writes, makes the checkpoint durable: its writer
-    /// may not have come to that.
+    /// In a reader's process, makes the checkpoint durable: its writer may not have synced it yet.
     pub(crate) fn sync(&self) -> Result<()> {
         sync_to_read(&*self.file.file).map_err(|source| Error::io(self.path(), "sync", source))
     }

@@ -94,8 +94,8 @@ impl WorkingPages {
         self.file.file.identity()
     }
 
-    /// Writes the superblock that the pages were opened with once more: whoever wrote it may have
-    /// died before it was durable.
+    /// Writes the superblock that the pages were opened with again: its writer may have died before
+    /// it was durable.
     pub(crate) fn renew_superblock(&self, superblock: &Superblock) -> Result<()> {
         self.file.write_superblock(superblock)
     }
@@ -115,7 +115,7 @@ impl WorkingPages {
         self.file.reads()
     }
 
-    /// Whether a version from `born` on and before `dead` is held.
+    /// Whether a version in `born..dead` is held.
     pub(crate) fn holds_version_in(&self, born: u64, dead: u64) -> bool {
         self.file.space.lock().holds_version_in(born, dead)
     }
@@ -127,8 +127,8 @@ impl WorkingPages {
         (used * page_bytes, taken * page_bytes)
     }
 
-    /// Gives free space back to the file system where there is far more of it than pages come and
-    /// go, or `all` of it.
+    /// Gives free space back to the file system: what far exceeds the usual turnover of pages, or
+    /// `all` of it.
     pub(crate) fn give_back_surplus(&self, all: bool) {
         self.file.free_released();
         self.file.give_back_surplus(all);
@@ -421,7 +421,7 @@ impl VacuumStore for WorkingPages {
 }
 
 /// Writes pages of a run. Ordinary ones become dirty pages and are spilled side by side, in the
-/// order in which they were written; long ones go to the file at once, as nobody changes them. The
+/// order in which they were written; long ones go to the file at once, as they never change. The
 /// checkpoint that first names a page makes it durable.
 #[derive(Debug)]
 pub struct WorkingRun<'s> {

@@ -133,7 +133,7 @@ impl State {
                 None => {}
             }
         }
-        // Neighbours in the tree have often neighbouring ids; side by side on the disk they are
+        // Neighbours in the tree often have neighbouring ids; side by side on the disk they are
         // read together.
         pages.sort_unstable_by_key(|(id, _)| *id);
         let mut unwritten: Vec<Unwritten<'_>> = pages

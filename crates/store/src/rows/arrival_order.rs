@@ -84,7 +84,7 @@ const fn time(key: u64) -> i64 {
 }
 
 impl ArrivalMeasure {
-    /// Rows of these times arrive.
+    /// Observes rows of these times, in order of arrival.
     pub(crate) fn observe(&mut self, times: &[i64]) {
         for &time in times {
             self.estimator.observe(key(time));
@@ -97,7 +97,7 @@ impl ArrivalMeasure {
         &self.lateness
     }
 
-    /// All that arrived goes into pages.
+    /// Everything observed so far goes into pages.
     pub(crate) fn note_flushed(&mut self) {
         if let Some(max) = self.estimator.max() {
             self.estimator.note_stored(max);

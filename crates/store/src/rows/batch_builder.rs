@@ -19,15 +19,15 @@ use super::batch_memory::BatchMemory;
 use super::schema::{ColumnLayout, ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
 
-/// A batch of at most so many bytes whose rows come all at once has one piece of memory for all
+/// Up to this many bytes, a batch whose rows come all at once has one piece of memory for all
 /// columns.
 const SHARED_BYTES_MAX: usize = 64 << 10;
-/// Up to so many bytes, all columns are prefetched before the first is copied; beyond, each is
-/// prefetched before the one before it is copied.
+/// Up to this many bytes, all columns are prefetched before the first is copied; beyond, each is
+/// prefetched before its predecessor is copied.
 const APPROACHED_BYTES: usize = 8 << 10;
 /// A batch ends early once one of its columns has this much text.
 const TEXT_BYTES_MAX: usize = 16 << 20;
-/// Where a column may begin in shared memory: no value needs more.
+/// The alignment of columns in shared memory: no value needs more.
 const COLUMN_ALIGNMENT: usize = align_of::<i256>();
 
 /// Rows that can be copied out column by column.
@@ -157,11 +157,11 @@ struct Whole {
 #[derive(Debug)]
 struct Column {
     layout: ColumnLayout,
-    /// Where there are bits at all; apart, as most columns have none.
+    /// None without bits; boxed, as most columns have none.
     bits: Option<Box<Bits>>,
     /// Values of a column of bytes.
     bytes: MutableBuffer,
-    /// Where the values of a variable column end, the first before all.
+    /// Offsets of a variable column: where the first value begins, then where each ends.
     ends: Vec<i32>,
 }
 
@@ -173,7 +173,7 @@ struct Bits {
 }
 
 impl<'s> BatchBuilder<'s> {
-    /// A batch that is to have about so many rows.
+    /// A batch that is to have about `rows` rows.
     pub(crate) fn new(projection: &'s Projection, rows: usize, memory: &'s BatchMemory) -> Self {
         let flags = FixedColumn {
             column: 0,
@@ -207,22 +207,20 @@ impl<'s> BatchBuilder<'s> {
         self.expected = rows;
     }
 
-    /// Whether so many rows are the whole batch and share memory.
+    /// Whether `rows` are the whole batch and share memory.
     pub(crate) fn takes_whole(&self, rows: usize) -> bool {
         let is_all = self.rows == 0 && rows == self.expected;
         is_all && self.shared_bytes(rows).is_some()
     }
 
-    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that
-    /// have no part in it.
+    /// Bytes of shared memory for `rows`; none if they are many, or some column cannot share it.
     fn shared_bytes(&self, rows: usize) -> Option<usize> {
         let of_column = |layout: ColumnLayout| Some(shared_len(layout.width()?, rows));
         let bytes = self.projection.layouts().map(of_column).sum::<Option<usize>>()?;
         (bytes <= SHARED_BYTES_MAX).then_some(bytes)
     }
 
-    /// Asks for the memory of rows that will be appended: of few for all columns, of more for the
-    /// first.
+    /// Prefetches rows that will be appended: all columns of a few rows, the first column of more.
     pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
         let row_bytes = self.projection.schema().layout().fixed_len();
         let columns = if rows.len() * row_bytes <= APPROACHED_BYTES {
@@ -268,14 +266,14 @@ impl<'s> BatchBuilder<'s> {
         Ok(())
     }
 
-    /// All rows of the batch, in memory of so many bytes.
+    /// All rows of the batch, in memory of `bytes` bytes.
     fn copy_whole(&self, source: &impl RowSource, rows: Range<usize>, bytes: usize) -> Whole {
         let mut next = self.projection.layouts().filter_map(|layout| layout.fixed());
         next.next();
         // Before there is memory for them.
         self.approach(source, rows.clone());
         let is_approached = bytes <= APPROACHED_BYTES;
-        // Not by a larger alignment than it needs, for which allocators take several times as long.
+        // No larger alignment than needed: allocators take several times as long for one.
         let memory: Vec<u128> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
         let mut values = MutableBuffer::from(memory);
         let mut bits = Vec::new();
@@ -373,7 +371,7 @@ impl<'s> BatchBuilder<'s> {
     }
 }
 
-/// Bytes that so many values of a column take in shared memory.
+/// Bytes that `rows` values of a column take in shared memory.
 fn shared_len(width: usize, rows: usize) -> usize {
     (width * rows).next_multiple_of(COLUMN_ALIGNMENT)
 }
@@ -386,8 +384,7 @@ impl Bits {
         }
     }
 
-    /// Those of all rows of a batch; none for a column without any, or all of whose rows have a
-    /// value.
+    /// The bits of all rows of a batch; none if the column has none, or all rows have a value.
     fn of_rows(
         layout: ColumnLayout,
         source: &impl RowSource,
@@ -535,8 +532,8 @@ fn fixed_array(
     }
 }
 
-/// An array of values of so many bytes. Made as what it is, too: what checks them returns an array
-/// or an error, and taking the one out of the other was a twelfth of a range of one row.
+/// An array of values of `width` bytes, built directly, too: the checked constructor returns a
+/// `Result`, and unwrapping it took a twelfth of a range of one row.
 #[expect(unsafe_code, reason = "what is to be checked is checked here")]
 fn binary_array(width: i32, rows: usize, bytes: Buffer, valid: Option<NullBuffer>) -> FixedSizeBinaryArray {
     let value_bytes = usize::try_from(width).expect("a schema has no widths below zero");

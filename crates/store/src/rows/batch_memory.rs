@@ -1,7 +1,7 @@
-//! Memory of batches that were given away and came back.
+//! Memory of batches, kept for reuse once they are dropped.
 //!
-//! A batch of many rows takes memory that the allocator asks the system for and gives back when the
-//! batch is dropped, so that each page of it is faulted in anew, which takes as long as copying the
+//! The allocator asks the system for the memory of a batch of many rows, and returns it when the
+//! batch is dropped, so that each page is faulted in again, which takes as long as copying the
 //! rows. Returned memory is kept here instead.
 
 use std::sync::{Arc, Weak};
@@ -24,8 +24,7 @@ pub(crate) struct BatchMemory(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The last one that came back is the last one, and the first to be used: it may be in the
-    /// processor's cache.
+    /// Last in, first out: the newest may still be in the processor's cache.
     buffers: Vec<MutableBuffer>,
     bytes: usize,
 }
@@ -49,7 +48,7 @@ impl BatchMemory {
         }
     }
 
-    /// The buffer, whose memory comes back when nobody has it any more.
+    /// The buffer, whose memory comes back when its last holder drops it.
     pub(crate) fn lend(&self, buffer: MutableBuffer) -> Buffer {
         if buffer.capacity() < WORTH_BYTES {
             return buffer.into();

@@ -3,7 +3,7 @@
 
 use crate::codec::{Reader, Writer};
 
-/// Checkpoints are counted further than the seven bytes that an entry has for them by no store.
+/// No store counts more checkpoints than the seven bytes of an entry can hold.
 const BORN_MAX: u64 = (1 << 56) - 1;
 
 /// A block that is there.

@@ -22,7 +22,7 @@ pub(crate) enum ValueWidth {
 }
 
 impl ValueWidth {
-    /// That of the values of a type; `None` if tables do not store it.
+    /// The width of a type's values; `None` if tables do not store it.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Boolean => Some(Self::Bit),

@@ -25,7 +25,7 @@ pub(super) struct Packed {
     /// None once there are arrays, or just before. Locked to be cloned or taken, never while rows
     /// are unpacked.
     rows: Mutex<Option<PackedRows>>,
-    /// Those that the columns have of the packed rows.
+    /// The packed rows that belong to these columns.
     range: Range<usize>,
     /// The time column of all packed rows, and its position. It need not be unpacked, as rows are
     /// found by their times.
@@ -35,11 +35,11 @@ pub(super) struct Packed {
     few: AtomicUsize,
 }
 
-/// As long as readers had fewer than one in so many rows unpacked for them alone, the next few are
-/// so, too.
+/// As long as readers had fewer than one in this many rows unpacked for them alone, the next few
+/// rows are, too.
 const FEW_SHARE: usize = 4;
 
-/// Unpacking a row costs as much as unpacking so many that stand together.
+/// Unpacking a row costs as much as unpacking this many neighbours.
 const FEW_MIN: usize = if cfg!(any(test, fuzzing)) { 4 } else { 64 };
 
 impl Columns {
@@ -63,7 +63,7 @@ impl Columns {
         matches!(self, Self::Packed(packed) if packed.arrays.get().is_none())
     }
 
-    /// All columns. They are unpacked once, while others who ask wait, and stay.
+    /// All columns. They are unpacked once, while other callers wait, and kept.
     pub(super) fn arrays(&self) -> &ColumnSet {
         match self {
             Self::Arrays(arrays) => arrays,

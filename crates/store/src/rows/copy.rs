@@ -9,29 +9,29 @@ use crate::prefetch::{prefetch, prefetch_to_write};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bytes between what is copied and what is asked for: what is on its way at once. From farther
-/// ahead it was slower on one processor, and a tenth faster on another.
+/// How far prefetching runs ahead of copying. Farther ahead was slower on one processor, and a
+/// tenth faster on another.
 const AHEAD_BYTES: usize = 512;
-/// The same of what is read, by processors with moves of a whole line: on one of them 1,024 was an
+/// The same for reads, on processors that move a whole line at once: on one of them 1,024 was an
 /// eighth slower, 3,072 as fast.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE_AHEAD_BYTES: usize = 2048;
 
-/// Appends bytes that are perhaps many.
+/// Appends bytes, possibly many.
 ///
-/// Line by line, and asks for what is to be read and written next: from a few KB on the system's
-/// library copies by an instruction of the processor that on some reaches half the speed where the
+/// Copies line by line, and prefetches the lines to be read and written next: above a few KB the
+/// system's library uses an instruction that reaches half the speed on some processors when the
 /// bytes come from memory.
 #[expect(unsafe_code, reason = "room of a buffer is written before it counts as bytes")]
 pub(crate) fn copy(bytes: &[u8], out: &mut MutableBuffer) {
     out.reserve(bytes.len());
     let begin = out.len();
     let room = out.as_mut_ptr().wrapping_add(begin);
-    // SAFETY: behind its bytes the buffer has reserved room for as many, which nobody else has; it
-    // may be uninitialised.
+    // SAFETY: the buffer has reserved room for as many bytes after its own, which no one else has;
+    // it may be uninitialised.
     let places = unsafe { slice::from_raw_parts_mut(room.cast(), bytes.len()) };
     copy_to(bytes, places);
-    // SAFETY: up to there there is room, all of which was written.
+    // SAFETY: the buffer has room up to there, all of which was written.
     unsafe { out.set_len(begin + bytes.len()) };
 }
 
@@ -69,20 +69,20 @@ fn copy_by_avx2(bytes: &[u8], places: &mut [MaybeUninit<u8>]) {
     copy_lines::<AHEAD_BYTES>(bytes, places);
 }
 
-/// Compiled into each of those who call it, for the moves that they may use; asks for what is to be
-/// read so far ahead.
+/// Inlined into each caller, for the moves that it may use; prefetches reads `READ_AHEAD` bytes
+/// ahead.
 #[inline(always)]
 fn copy_lines<const READ_AHEAD: usize>(bytes: &[u8], places: &mut [MaybeUninit<u8>]) {
     debug_assert_eq!(bytes.len(), places.len());
     let (lines, bytes) = bytes.as_chunks::<LINE>();
     let (line_places, places) = places.as_chunks_mut::<LINE>();
     for (line, place) in lines.iter().zip(line_places) {
-        // Behind the last of them, too: what stands there is often copied next.
+        // Beyond the last of them, too: what follows is often copied next.
         prefetch(line.as_ptr().wrapping_add(READ_AHEAD));
         prefetch_to_write(place.as_ptr().cast::<u8>().wrapping_add(AHEAD_BYTES));
         place.write_copy_of_slice(line);
     }
-    // Values of 32 bytes often leave that.
+    // Values of 32 bytes often leave half a line.
     let (halves, bytes) = bytes.as_chunks::<{ LINE / 2 }>();
     let (half_places, places) = places.as_chunks_mut::<{ LINE / 2 }>();
     for (half, place) in halves.iter().zip(half_places) {
@@ -91,8 +91,7 @@ fn copy_lines<const READ_AHEAD: usize>(bytes: &[u8], places: &mut [MaybeUninit<u
     places.write_copy_of_slice(bytes);
 }
 
-/// Asks for the memory of some bytes, few of them: what is read one after the other would be waited
-/// for each time.
+/// Prefetches a few bytes, so that reads one after the other do not each wait for memory.
 pub(crate) fn approach(bytes: &[u8]) {
     for line in bytes.chunks(LINE) {
         prefetch(line.as_ptr());

@@ -24,12 +24,12 @@ impl Deletion {
     }
 }
 
-/// Many deletions as one: which rows they remove together is found by a search, however many there
+/// Many deletions as one: a single search tells which rows they remove together, however many they
 /// are.
 ///
-/// The later of two range deletes removes every row that the earlier one does, where both have a
-/// time. So each time needs only the greatest sequence number of a deletion, and times that have
-/// the same lie in one stretch.
+/// Where two range deletes share a time, the later one removes every row that the earlier one does.
+/// So each time needs only the greatest sequence number of a deletion, and times with the same one
+/// form one stretch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletions {
     /// Stretches of times, by the first; no two overlap. The value is the last time, and the
@@ -45,7 +45,7 @@ pub(crate) struct Deletions {
     others: Vec<Deletion>,
 }
 
-/// Places of which the same is deleted.
+/// Places covered by the same deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     first: Place,
@@ -85,7 +85,7 @@ impl Deletions {
             for (&from, &to) in &set.sequences {
                 merged.put_sequences(from, to);
             }
-            // As they are: a reader makes this for each scan while a flush is under way.
+            // Unmerged: a reader does this for each scan while a flush is under way.
             merged.rows.extend(set.rows.iter().cloned());
             merged.others.extend(set.others.iter().cloned());
         }
@@ -259,8 +259,8 @@ impl Deletions {
         None
     }
 
-    /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is
-    /// not plain to see, `false`.
+    /// Whether all rows with times and sequence numbers in these ranges are gone; `false` where
+    /// that is not obvious.
     pub(crate) fn cover_all(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
         let stretch = self.stretch_of_times(*times.start());
         if stretch.contains((*times.end(), 0)) && stretch.before > *sequences.end() {
@@ -270,7 +270,7 @@ impl Deletions {
         range.is_some_and(|(_, to)| to > sequences.end())
     }
 
-    /// Whether a row may be gone whose time and sequence number lie in two ranges.
+    /// Whether a row with a time and sequence number in these ranges may be gone.
     pub(crate) fn may_cover(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
         let mut stretches = self
             .times
@@ -287,7 +287,7 @@ impl Deletions {
             || !self.others.is_empty()
     }
 
-    /// Whether a row of a lesser sequence number than `end` may be gone.
+    /// Whether a row with a sequence number below `end` may be gone.
     pub(crate) fn reach_below(&self, end: u64) -> bool {
         !self.times.is_empty()
             || self.sequences.keys().next().is_some_and(|&from| from < end)

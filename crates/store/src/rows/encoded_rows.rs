@@ -14,7 +14,7 @@ use super::schema::{ColumnPlace, TableSchema};
 use super::variable::{Variable, variable_array};
 use crate::codec::Reader;
 
-/// Each buffer begins at a multiple of so many bytes, so that arrays can use it in place.
+/// Each buffer begins at a multiple of this, so that arrays can use it in place.
 pub(super) const BUFFER_ALIGNMENT: usize = 8;
 /// Bytes before the headers of columns, and of each of them.
 pub(super) const HEADER_BYTES: usize = 8;
@@ -101,7 +101,7 @@ impl EncodedRows {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut fields = Reader::new(bytes);
         let counts = fields.u32().zip(fields.u32()).ok_or(CUT_SHORT)?;
-        // Aligned memory, which a place in the log is not.
+        // Aligned memory: a position in the log is not aligned.
         let mut memory = MutableBuffer::new(bytes.len());
         memory.extend_from_slice(bytes);
         Ok(Self {
@@ -203,7 +203,7 @@ impl EncodedRows {
                     .len(rows)
                     .add_buffer(buffers.take(len)?)
                     .nulls(nulls)
-                    // Wide decimals ask for more than buffers have.
+                    // Wide decimals need more alignment than buffers have.
                     .align_buffers(true)
                     .build();
                 make_array(data.map_err(|_| "its values do not fit their columns")?)
@@ -287,7 +287,7 @@ fn with_fixed_values(array: &ArrayRef, width: usize, take: impl FnOnce(&[u8])) {
     }
 }
 
-/// A column of a type whose place is a variable one.
+/// A column of a type of variable length.
 fn variable(array: &ArrayRef) -> Variable<'_> {
     Variable::of(&**array).expect("a variable column is one of text or of bytes")
 }

@@ -1,8 +1,8 @@
 //! Rows of short commits, as the log has them, until there are enough of them to be a run.
 //!
-//! Arrays for a row or two cost more than all else that a commit does. So the rows of short commits
-//! stay encoded, one commit after another in one piece of memory, and become arrays together: when
-//! many commits wait, or when a reader comes.
+//! Arrays for a row or two cost more than the rest of a commit. So the rows of short commits stay
+//! encoded, one commit after another in one piece of memory, and become arrays together: when many
+//! commits wait, or when a reader comes.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use super::Place;
 #[derive(Debug)]
 pub(crate) struct Frontier {
     reverse: bool,
-    /// Places as numbers of which the least comes first, and what they stand for. None is before
-    /// its parent's, which for entry `n` is entry `(n - 1) / 2`.
+    /// Places as numbers, the least first, with their sources. None precedes its parent, which for
+    /// entry `n` is entry `(n - 1) / 2`.
     heap: Vec<(Place, usize)>,
 }
 
@@ -20,7 +20,7 @@ impl Frontier {
         }
     }
 
-    /// Complements turn the order of places round.
+    /// Complements reverse the order of places.
     fn turned(&self, (time, sequence): Place) -> Place {
         if self.reverse {
             (!time, !sequence)

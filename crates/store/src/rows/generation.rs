@@ -29,8 +29,7 @@ pub(crate) struct Generation {
     /// The generation's first sequence number.
     pub(crate) first_sequence: u64,
     heads: RwLock<HashMap<TableId, Arc<Head>>>,
-    /// Where the records end in the log that have rows which were held back from the generation
-    /// before.
+    /// Where in the log the records of rows held back from the previous generation end.
     held_until: AtomicU64,
     bytes: AtomicUsize,
     /// The part of these bytes that are blocks of sparse tables waiting to be written.
@@ -73,7 +72,7 @@ impl Generation {
         is_to_merge.then_some(head)
     }
 
-    /// Notes where a record ends that has rows of the generation before.
+    /// Notes where a record of rows from the previous generation ends.
     pub(crate) fn hold_until(&self, position: u64) {
         self.held_until.fetch_max(position, Ordering::Relaxed);
     }

@@ -18,7 +18,7 @@ use super::parts::{Parts, Run};
 use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, SortedRows, TableSchema};
 
 /// Rows appended since some moment, and deletions made since. Rows and deletions are only ever
-/// added, so whoever reads up to a sequence number always finds the same.
+/// added, so reading up to a sequence number always finds the same.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     parts: Parts<FewRows>,
@@ -31,8 +31,8 @@ pub(crate) struct Head {
 struct Changes {
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
-    /// Rows that gave way to others, by place, and the sequence number of the commit from which on
-    /// they are gone, ascending.
+    /// Replaced rows, by place, and the sequence number of the commit from which on they are gone,
+    /// ascending.
     replaced: Vec<(u64, Arc<[Place]>)>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts
     /// as, ascending.

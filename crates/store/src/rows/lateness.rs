@@ -1,4 +1,4 @@
-//! By how much the rows of a table were late, lately.
+//! By how much the recent rows of a table were late.
 
 /// How many rows came later than others by how much: powers of two of the unit of the time column.
 #[derive(Debug, Clone)]
@@ -36,8 +36,8 @@ impl Lateness {
         self.counts.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// By how many ticks rows were late at most, the greatest lateness first; then without those
-    /// that were as late, and so on, while that is true of half of the late rows.
+    /// Bounds of lateness in ticks, greatest first: the first holds for all late rows, the next
+    /// without the latest ones, and so on, as long as half of the late rows are within it.
     pub(crate) fn bounds(&self) -> impl Iterator<Item = u64> {
         let all: u64 = self.counts.iter().sum();
         let mut later = 0;

@@ -40,8 +40,8 @@ pub(crate) fn are_many(rows: usize) -> bool {
     rows >= ROWS_MIN
 }
 
-/// The bytes of a leaf, shared with all leaves of its batch. Arrow's own buffers are bytes to
-/// others from version 60 on.
+/// The bytes of a leaf, shared with all leaves of its batch. Arrow's own buffers are `AsRef<[u8]>`
+/// only since version 60.
 #[derive(Debug, Clone)]
 struct LeafBytes(Buffer);
 
@@ -62,8 +62,8 @@ pub(crate) struct PackedRows {
 }
 
 impl PackedRows {
-    /// Packs the columns of rows that stand in the order of their times and take so many bytes of
-    /// memory; they stood at these ranks of their batch. `None` if they do not fit leaves.
+    /// Packs the columns of rows in the order of their times, which take `bytes` bytes of memory
+    /// and had these ranks in their batch. `None` if they do not fit leaves.
     pub(super) fn pack(columns: &[ArrayRef], bytes: usize, ranks: impl Iterator<Item = u64>) -> Option<Self> {
         let rows = columns.first()?.len();
         let ranks: ArrayRef = Arc::new(UInt64Array::from_iter_values(ranks));
@@ -388,7 +388,7 @@ mod tests {
             let error = packed.decode_within(&schema, bytes_max).expect_err("too long");
             assert!(error.contains("longer"), "{error}");
         }
-        // As many rows as can be told, in a record of a few bytes.
+        // The most rows that can be claimed, in a record of a few bytes.
         for (rows, leaves) in [(u32::MAX, u32::MAX), (u32::MAX, 1), (0, u32::MAX), (0, 0)] {
             let mut bytes = packed.bytes().to_vec();
             bytes[..4].copy_from_slice(&rows.to_le_bytes());

@@ -2,13 +2,13 @@
 
 use parking_lot::Mutex;
 
-/// Batches that are not packed after another attempt was in vain, at most: as many that would be
-/// shorter packed are logged as they are once rows of that kind come.
+/// The most batches left unpacked after a failed attempt: once rows come that would be shorter
+/// packed, as many are still logged as they are.
 const SKIPPED_MAX: u32 = 32;
 
-/// How packing fared with the last long batches of a table. It takes about as long as all else that
-/// a commit does, and random values become no shorter; so after an attempt in vain some batches are
-/// not packed, and twice as many after each further one.
+/// How packing fared with the last long batches of a table. It takes about as long as the rest of a
+/// commit, and random values become no shorter; so after a failed attempt some batches are not
+/// packed, and twice as many after each further one.
 #[derive(Debug, Default)]
 pub(crate) struct Packing(Mutex<Skips>);
 
@@ -16,7 +16,7 @@ pub(crate) struct Packing(Mutex<Skips>);
 struct Skips {
     /// Batches until the next attempt.
     left: u32,
-    /// Batches between the last two attempts, both in vain.
+    /// Batches between the last two attempts, both of which failed.
     between: u32,
 }
 

@@ -1,14 +1,14 @@
-//! The rows of a head as runs, and how these become fewer beside commits and readers.
+//! The rows of a head as runs, which are merged alongside commits and readers.
 //!
 //! Rules:
 //! 1. Parts stand in the order of their rows' arrival. Commits add at the end: a run, or rows of a
 //!    short commit to the few that stand there.
-//! 2. The holder of `sorting` makes runs of few rows, of a copy, without the lock of the parts.
-//!    Then it puts the run before what came to the few rows meanwhile, or in their place.
+//! 2. The holder of `sorting` makes a run of a copy of few rows, without the lock of the parts.
+//!    Then the run replaces them, or goes before those that joined them meanwhile.
 //! 3. The holder of `merging` merges runs that follow one another, without the lock of the parts,
-//!    and puts the result in their place. Nobody else takes runs out.
-//! 4. By rules 2 and 3 parts move while others are worked on. So who puts something in a place
-//!    looks for what stood there: few rows by the number of their first, runs by their identity.
+//!    and puts the result in their place. No other thread takes runs out.
+//! 4. By rules 2 and 3 parts move while others are worked on. So a thread that replaces a part
+//!    looks it up again: few rows by the number of their first, runs by their identity.
 //! 5. A reader that finds few rows makes runs of them first: what was committed before it came is
 //!    in runs.
 
@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 use crate::sync::{Mutex, RwLock, RwLockReadGuard};
 
-/// So many runs of one size, neighbours in the order of arrival, are merged.
+/// How many runs of one size, neighbours in the order of arrival, are merged.
 pub(super) const FAN_IN: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A run is of the size below the next one if it has up to so many times fewer rows.
+/// Each size of runs has 2 to this power times the rows of the size below it.
 const SIZE_BITS: u32 = FAN_IN.ilog2();
 
 /// Sizes of runs that are merged: those of up to 4,095 rows.
 const SMALL_SIZES: u32 = 3;
 
-/// So many short commits become a run.
+/// How many short commits become a run.
 pub(super) const COMMITS_SORTED: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Rows of short commits that followed one another, in the order of their sequence numbers.
@@ -149,8 +149,8 @@ impl<F: Few> Parts<F> {
         }
     }
 
-    /// Puts a run in the place of those that it was merged from (rule 4), which still follow one
-    /// another (rule 3).
+    /// Replaces runs with the one merged from them (rule 4); they still follow one another (rule
+    /// 3).
     fn replace(&self, runs: &[Arc<F::Run>], merged: F::Run) {
         let mut parts = self.parts.write();
         let is_first = |part: &Part<F>| part.run().is_some_and(|run| Arc::ptr_eq(run, &runs[0]));
@@ -187,8 +187,8 @@ impl<F: Few> Parts<F> {
         self.parts.read().iter().filter_map(few).collect()
     }
 
-    /// Puts a run in the place of the few rows that it was made of (rule 4), to which commits may
-    /// have come meanwhile.
+    /// Replaces few rows with the run made of them (rule 4); commits may have joined them
+    /// meanwhile.
     fn put_sorted(&self, few: &F, run: F::Run) {
         let mut parts = self.parts.write();
         let mut found = parts.iter_mut().enumerate();
@@ -310,7 +310,7 @@ mod tests {
             let committed = *self.next.lock();
             let runs = self.parts.sorted();
             let found = runs.iter().flat_map(|run| run.as_ref().clone());
-            // Few rows that came later may not be in runs yet, though runs behind them are.
+            // Few rows that came later may not be in runs yet, though runs after them are.
             let found = found.filter(|&number| number < committed);
             assert!(found.eq(0..committed), "{runs:?}, of {committed}");
         }
@@ -355,8 +355,8 @@ mod tests {
             });
         }
 
-        /// A reader makes a run of few rows that are not the last any more, which moves the runs
-        /// behind them, while another thread merges these: three preemptions lead there.
+        /// A reader makes a run of few rows that are no longer the last, which moves the runs after
+        /// them, while another thread merges these: three preemptions lead there.
         #[test]
         fn loom_runs_that_move_are_replaced_where_they_are() {
             explore(3, || {

@@ -34,14 +34,13 @@ struct Stretch {
     end_position: u32,
 }
 
-/// Merging goes on by stretches as long as they have so many rows on average; below that sorting
-/// takes less time.
+/// Stretches are merged while they have this many rows on average; below that, sorting is faster.
 const STRETCH_ROWS_MIN: usize = 8;
 
-/// The columns of a stretch of so many rows are made for it alone.
+/// A stretch of at least this many rows has columns made for it alone.
 const LONG_ROWS: usize = 1024;
 
-/// So many stretches are merged before their average length is looked at.
+/// How many stretches are merged before their average length is judged.
 const STRETCHES_JUDGED: usize = 64;
 
 impl RowsInOrder {
@@ -89,7 +88,7 @@ impl RowsInOrder {
         }
     }
 
-    /// Adds all rows from those at `begins` on.
+    /// Adds all rows at and after `begins`.
     fn sort_rest(&mut self, begins: &[usize]) {
         let rest = || self.runs.iter().zip(begins).enumerate();
         let left = rest().map(|(_, (run, &begin))| run.len() - begin).sum();
@@ -105,7 +104,7 @@ impl RowsInOrder {
         }
     }
 
-    /// Adds so many rows of a run after all others.
+    /// Adds `rows` rows of a run after all others.
     fn push(&mut self, run: usize, begin: usize, rows: usize) {
         let position = self.len();
         let end_position = index(position + rows);

@@ -24,7 +24,7 @@ pub struct SalvagedTable {
 pub struct Gap {
     /// Where it begins; none if before all times.
     pub from: Option<i64>,
-    /// Where it ends; none if behind all times.
+    /// Where it ends; none if after all times.
     pub to: Option<i64>,
 }
 

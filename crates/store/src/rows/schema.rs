@@ -374,7 +374,7 @@ pub(crate) struct ColumnRecord {
     /// Bytes of a value of a column of byte strings of one width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     width: Option<i32>,
-    /// Digits of a decimal, and how many of them are behind the point.
+    /// Digits of a decimal, and how many of them are after the point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decimal: Option<(u8, i8)>,
     nullable: bool,

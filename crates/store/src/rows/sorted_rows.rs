@@ -64,7 +64,7 @@ impl SortedBatch {
         Ok(Self {
             times: order.iter().map(|&row| arrived[row as usize]).collect(),
             columns: Columns::of(columns),
-            // In memory of their own, so that what they are a part of can go.
+            // Copied, so that the memory they are a part of can be freed.
             arrival: Some((order.to_vec(), arrived.to_vec().into())),
             size,
         })
@@ -88,7 +88,7 @@ impl SortedBatch {
             for (&time, &rank) in times.iter().zip(ranks) {
                 *arrived.get_mut(usize::try_from(rank).ok()?)? = Some(time);
             }
-            // If a rank is there twice, another is not.
+            // If a rank occurs twice, another is missing.
             let order: Option<Vec<u32>> = ranks.iter().map(|&rank| u32::try_from(rank).ok()).collect();
             Some((order?, arrived.into_iter().collect::<Option<Vec<i64>>>()?.into()))
         };
@@ -100,8 +100,8 @@ impl SortedBatch {
         })
     }
 
-    /// The rows as the log is to have them, packed; `None` if they cannot be, or take no less
-    /// memory then. Rows in order are kept in that form alone.
+    /// The rows packed for the log; `None` if they cannot be, or get no smaller. Rows in order are
+    /// kept only in that form.
     pub(crate) fn pack(&mut self, schema: &TableSchema) -> Option<PackedRows> {
         let (columns, bytes) = (self.columns.arrays(), self.size.all);
         let packed = match &self.arrival {

@@ -25,7 +25,7 @@ pub(crate) struct TableEntry {
     pub(crate) end_sequence: u64,
     /// For how many ticks rows are kept, counted back from the newest; none for ever. At least one.
     pub(crate) retention: Option<u64>,
-    /// How many reasons there are at the moment to keep all rows. Not on disk.
+    /// How many pauses keep all rows at the moment. Not on disk.
     pub(crate) pauses: Arc<AtomicUsize>,
 }
 

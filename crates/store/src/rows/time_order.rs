@@ -1,8 +1,8 @@
 //! The order of rows by their times.
 
-/// Below as many rows, clearing the counters takes longer than comparing the rows.
+/// Below this many rows, clearing the counters takes longer than comparing the rows.
 const COUNTED_ROWS_MIN: usize = 512;
-/// Bits of a digit, at most: as many counters as the nearest cache holds.
+/// The most bits of a digit: its counters fit the first-level cache.
 const DIGIT_BITS_MAX: u32 = 11;
 
 /// Returns the numbers of rows, of which there are fewer than 2^32, in the order of their times;
@@ -40,8 +40,7 @@ fn by_comparing(times: &[i64]) -> Vec<u32> {
     rows.iter().map(|&(_, row)| row).collect()
 }
 
-/// Sorts by the bits from `low` on, of which there are so many, and leaves rows that are equal
-/// there in their order.
+/// Sorts by the `bits` bits from `low` on, and leaves rows that are equal there in their order.
 #[expect(clippy::cast_possible_truncation, reason = "a digit has few bits")]
 fn sort_by_digits(rows: &mut Vec<u64>, low: u32, bits: u32) {
     let passes = bits.div_ceil(DIGIT_BITS_MAX).max(1);

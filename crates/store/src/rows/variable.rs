@@ -30,13 +30,13 @@ impl<'a> Variable<'a> {
         })
     }
 
-    /// Those among the columns of some rows.
+    /// The variable columns among `columns`.
     pub(crate) fn all(columns: &'a [ArrayRef]) -> impl Iterator<Item = Self> {
         columns.iter().filter_map(|array| Self::of(&**array))
     }
 
-    /// Where the values end in [`values`](Self::values), the first before all: ascending, and one
-    /// more than there are rows.
+    /// Offsets in [`values`](Self::values), ascending: where the first value begins, then where
+    /// each ends.
     pub(crate) fn ends(&self) -> &'a [i32] {
         self.ends
     }

@@ -21,7 +21,7 @@ use crate::scan::Scan;
 use crate::store::{Snapshot, Store, Table};
 use crate::table::{BlockFiles, Grid, Layout};
 
-/// Rows that are in blocks of a checkpoint, and what is written over and behind them.
+/// Rows in blocks of a checkpoint, over and after which others are written.
 const OLD: i64 = 1000;
 const NEW: std::ops::Range<i64> = 400..3000;
 

@@ -279,7 +279,7 @@ fn drop_damaged(disk: &SimDisk, writers: &[Writer], place: &str) -> [usize; 2] {
             continue;
         }
         let table = store.table(&name).expect("known");
-        // A flush that damage prevents is of no interest here.
+        // A flush that fails on damage does not matter here.
         let _ = table.delete_range(..);
         store
             .drop_table(&name)

@@ -1,4 +1,4 @@
-//! Deletions that no flush has applied yet: what they cost whoever reads, and how many they become.
+//! Deletions that no flush has applied yet: what they cost readers, and how many there can be.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn rows_are_compared_with_stretches_and_not_with_deletions() {
         let (snapshot, left) = (store.snapshot(), (ROWS - 10 * DELETIONS).unsigned_abs());
         let mut most = 2 * stretches;
         if layout != Layout::Indexed {
-            // Each batch of a sparse table begins anew, and there is one for each few blocks.
+            // Each batch of a sparse table begins again, and there is one for each few blocks.
             most *= 2;
         }
         for reverse in [false, true] {

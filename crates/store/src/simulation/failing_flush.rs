@@ -1,5 +1,5 @@
-//! Flushes that fail again and again, until what is in their way is gone: a damaged page, which may
-//! be one that a cable damaged on its way.
+//! Flushes that fail again and again until the obstacle is gone: a damaged page, which a cable may
+//! have damaged in transit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -70,7 +70,7 @@ fn mortal_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
             call,
             kind: FaultKind::Death,
         }));
-        // Opening may be what the process dies of.
+        // The process may die while opening.
         if let Ok(store) = open(&disk, options()) {
             let lived = live(&disk, &store, &mut writers, &mut rng);
             drop(store);

@@ -1,4 +1,4 @@
-//! Segments of the log that become spares, and what is read when the superblock behind them is lost
+//! Segments of the log that become spares, and what is read when the superblock after them is lost
 //! as well.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::store::Store;
 /// Operations of each writer.
 const OPERATIONS: usize = 10;
 
-/// Writers in turn, with a flush behind every third operation: segments are written over again and
+/// Writers in turn, with a flush after every third operation: segments are written over again and
 /// again.
 fn trace() -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(1);

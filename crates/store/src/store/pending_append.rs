@@ -11,9 +11,8 @@ use crate::error::Result;
 /// Rows that [`Table::begin_append`] has added to the log, and that may be neither durable nor
 /// visible yet.
 ///
-/// Dropped without a wait, they become durable and visible with the next commit that is waited for,
-/// flush or closing of the store; an error is then told to that one, or logged if the store is
-/// dropped.
+/// Dropped without a wait, they become durable and visible with the next awaited commit, flush or
+/// close of the store; an error then goes to that call, or is logged if the store is dropped.
 #[derive(Debug)]
 #[must_use = "whether the rows are durable is known once it was waited for"]
 pub struct PendingAppend {

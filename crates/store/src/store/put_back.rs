@@ -1,4 +1,4 @@
-//! Putting a sparse table back to what it was in a snapshot.
+//! Restoring a sparse table to its state in a snapshot.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::table::{Layout, Snap};
 
 impl Table {
     /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that
-    /// were written over or deleted since come back, and those that were added go. Whoever else
-    /// writes there meanwhile may see either.
+    /// were overwritten or deleted since come back, and those that were added go. Concurrent
+    /// writers there may see either.
     ///
     /// It takes a commit for each stretch of rows that go, which go first, and one for each batch
     /// of a scan of the snapshot. If it fails half-way the rest is as it was, and it can be done
@@ -92,8 +92,8 @@ impl Table {
         scan(&self.shared, state, &self.table, times)?.try_for_each(|batch| refused.append_back(&batch?))
     }
 
-    /// Appends rows that were there before. On a full disk a flush makes room first: what they were
-    /// written over with goes.
+    /// Appends rows that were there before. On a full disk a flush first makes room by removing the
+    /// rows that overwrote them.
     fn append_back(&self, batch: &RecordBatch) -> Result<()> {
         match self.append(batch) {
             Err(Error::NoSpace { .. }) => {

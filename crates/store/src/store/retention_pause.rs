@@ -34,7 +34,7 @@ impl Table {
     ///
     /// Rows expire by the newest one, so rows that are taken back later with
     /// [`retract_since`](Self::retract_since) may have made others expire, which do not come back.
-    /// Whoever may take rows back appends them within a pause.
+    /// Append rows that you may take back within a pause.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Table {
 
 impl Drop for RetentionPause {
     fn drop(&mut self) {
-        // Whoever sees the end of the pause sees the commits within it, too.
+        // A thread that sees the end of the pause also sees the commits within it.
         self.table.table.entry.pauses.fetch_sub(1, Ordering::Release);
     }
 }

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use crate::rows::ColumnPlace;
 use crate::table::{FoundRow, IndexedRow};
 
-/// One row of a table. Values of a sparse table are read where they stand, in the cache.
+/// One row of a table. Values of a sparse table are read in place, in the cache.
 #[derive(Debug, Clone)]
 pub struct Row {
     time: i64,

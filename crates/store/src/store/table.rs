@@ -117,12 +117,12 @@ impl Table {
     /// The rows that are visible now and were not at a mark, in order of time.
     ///
     /// A reader that goes on from the mark of each scan ([`Scan::mark`]) sees every row once,
-    /// whoever appends meanwhile. ([`mark`](Self::mark) before or after the scan is another moment:
-    /// rows that become visible between the two are seen twice, or never.)
+    /// whatever is appended meanwhile. ([`mark`](Self::mark) before or after the scan is another
+    /// moment: rows that become visible between the two are seen twice, or never.)
     ///
-    /// Rows that are not in pages yet are found without a look at others of another time; where a
-    /// checkpoint came between, all of the table is read. Beside a writer, that is so only for what
-    /// it had committed and flushed between two calls of [`Store::refresh`](crate::Store::refresh).
+    /// Rows not yet in pages are found without reading rows of other times; after a checkpoint in
+    /// between, the whole table is read. Beside a writer, that happens only for what it committed
+    /// and flushed between two calls of [`Store::refresh`](crate::Store::refresh).
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -103,7 +103,7 @@ impl Catalogue {
         }
     }
 
-    /// A catalogue that goes on numbering tables where this one is, and has none.
+    /// An empty catalogue that continues this one's numbering of tables.
     pub(crate) fn without_tables(&self) -> Self {
         Self {
             parts: BTreeMap::new(),

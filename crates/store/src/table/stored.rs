@@ -49,7 +49,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// That of a table with a tree, whose rows arrived in this order.
+    /// The body of a table with a tree, whose rows arrived in this order.
     pub(super) fn indexed(order: Box<ArrivalMeasure>) -> Self {
         let packing = Arc::default();
         Self::Indexed { order, packing }
@@ -131,7 +131,7 @@ impl StoredTable {
         }
     }
 
-    /// How many rows of a long batch of so many are flushed at a time, at least.
+    /// The fewest rows that are flushed at a time, of a long batch of `rows`.
     pub(crate) fn part_rows_min(&self, rows: usize) -> usize {
         match &self.body {
             Body::Indexed { .. } => 1,

@@ -13,7 +13,7 @@ use super::view::View;
 use crate::error::{Error, Result};
 use crate::rows::Verified;
 
-/// Pages that are other ones in a copy of a store.
+/// Pages that differ in a copy of a store.
 #[derive(Default)]
 pub(crate) struct PageChanges<'t>(HashMap<PageId, &'t SparseEntry>);
 
@@ -27,8 +27,8 @@ impl PageChanges<'_> {
 }
 
 impl StoredTable {
-    /// Reads and checks all that the table has. `data` is the data file, for messages; of its
-    /// pages, those that are `damaged` were told.
+    /// Reads and checks all that the table has. `data` is the data file, for messages; its
+    /// `damaged` pages are reported already.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl StoredTable {
         })
     }
 
-    /// Copies what of the table stands in files of its own, as of a view, into those of another
-    /// store; adds the pages that are other ones there.
+    /// Copies the table's own files, as of a view, into those of another store; adds the pages that
+    /// differ there.
     pub(crate) fn copy_files<'t>(
         &'t self,
         view: &View,

@@ -1,10 +1,10 @@
-//! Records on their way to the disk, in memory that it can take them from as they are.
+//! Records on their way to the disk, in memory aligned for it.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::disk::DIRECT_ALIGNMENT;
 
-/// Bytes that begin at an address that the disk can work with.
+/// Bytes aligned for the disk.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     memory: Vec<u8>,
@@ -13,7 +13,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Those of a slice.
+    /// A copy of `bytes`.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut buffer = Self::default();
         buffer.extend_from_slice(bytes);
@@ -25,8 +25,8 @@ impl Buffer {
         self.memory.extend_from_slice(bytes);
     }
 
-    /// Appends zeros to the end of the last block, which has so many bytes, in a file in which the
-    /// buffer begins at `offset`.
+    /// Pads the last block, of `block_bytes` bytes, with zeros, in a file in which the buffer
+    /// begins at `offset`.
     pub(super) fn pad(&mut self, offset: u64, block_bytes: usize) {
         let begin = usize::try_from(offset % block_bytes as u64).expect("below the block's bytes");
         let end = begin + self.len();
@@ -39,7 +39,7 @@ impl Buffer {
         self.memory.truncate(self.begin);
     }
 
-    /// Makes room: what grew by itself might begin elsewhere then.
+    /// Makes room: memory that grew by itself might lose its alignment.
     fn reserve(&mut self, bytes: usize) {
         if self.memory.capacity() - self.memory.len() >= bytes {
             return;

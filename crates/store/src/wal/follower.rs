@@ -20,14 +20,14 @@ use super::segment::{Segment, list};
 use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
 
-/// Where reading of a log has come to.
+/// How far a log was read.
 #[derive(Debug)]
 pub(crate) struct Follower {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     store_id: [u8; 16],
     position: u64,
-    /// The one that has the position, once it was read.
+    /// The segment that has the position, once it was read.
     segment: Option<Segment>,
 }
 

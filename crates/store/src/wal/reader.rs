@@ -238,8 +238,8 @@ impl<'f> SegmentReader<'f> {
     }
 }
 
-/// The checksum of some bytes and as many zeros behind them, given that of the bytes. Its time
-/// grows as the logarithm of the number of zeros.
+/// The checksum of some bytes and `zeros` zeros after them, given that of the bytes. Its time grows
+/// as the logarithm of the number of zeros.
 fn append_zeros(mut crc: u32, mut zeros: usize) -> u32 {
     // That of 1, 2, 4 … zeros.
     let (mut of_zeros, mut count) = (crc32c::crc32c(&[0]), 1);

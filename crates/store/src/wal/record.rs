@@ -45,8 +45,7 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
-    /// Single rows that are gone from a sequence number on, as others of the same commit take their
-    /// place.
+    /// Single rows that others of the same commit replace, from a sequence number on.
     Replace {
         /// Their table.
         table: TableId,
@@ -55,8 +54,7 @@ pub(crate) enum Record {
         /// Their places, ascending.
         places: Vec<Place>,
     },
-    /// Rows that an earlier record has, and that a checkpoint leaves out which begins the log at
-    /// `segment`.
+    /// Rows of an earlier record, which are not in the checkpoint whose log begins at `segment`.
     Held {
         /// Their table.
         table: TableId,
@@ -265,8 +263,8 @@ impl Record {
                 let lengths: Vec<u32> = lengths.collect::<Result<_, _>>()?;
                 let part = |length: u32| {
                     let body = fields.bytes(length as usize).ok_or(short)?;
-                    // Looked at before it is read: a record of groups within groups would be
-                    // descended into as deep as it says.
+                    // Checked before it is read: groups within groups would recurse as deep as the
+                    // record says.
                     match body.first() {
                         Some(&(APPEND | PACKED | DELETE | REPLACE | HELD)) => Self::decode(body),
                         _ => Err("a part of it is none of a commit"),

@@ -54,10 +54,10 @@ impl<'d> LogRemains<'d> {
     }
 
     /// Gives every whole record from position `from` on to `apply`, in order, with the position
-    /// behind it and whether something shows that it had been durable, as in
+    /// after it and whether something shows that it had been durable, as in
     /// [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with
-    /// it what `apply` finds fault with. Returns how many records were applied. Segments of other
-    /// stores than `store_id` are left out.
+    /// it the errors of `apply`. Returns how many records were applied. Segments of other stores
+    /// than `store_id` are left out.
     ///
     /// # Errors
     ///

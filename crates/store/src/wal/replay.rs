@@ -9,25 +9,25 @@ use super::segment::{Segment, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
-/// Where the log ends, and what stands behind that.
+/// Where the log ends, and what follows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     /// The position after the last whole record.
     pub(crate) position: u64,
     /// How many records were read.
     pub(crate) records: u64,
-    /// Whether something that was being written when the process died stands behind the end.
+    /// Whether something that was being written when the process died follows the end.
     pub(crate) torn: bool,
 }
 
 /// Gives every record that begins between two positions to `apply`, in order, with the position
-/// behind it, and whether something shows that it had been durable, and with it what it names.
+/// after it, and whether something shows that it had been durable, and with it what it names.
 /// Beyond the range, which ends where a record does, others may be appending.
 ///
 /// A record that is not whole ends the log if nothing shows that it had been durable: writes since
 /// the last sync may be lost in any order. A later record whose `synced` lies beyond it shows that
-/// it had been. A record is not whole, either, if `apply` answers `false`: what it names is not
-/// there. That is to be asked only where nothing shows that it had been durable.
+/// it had been. A record counts as not whole, too, if `apply` answers `false`: what it names is not
+/// there. It may answer that only where nothing shows that the record had been durable.
 ///
 /// # Errors
 ///
@@ -77,9 +77,9 @@ pub(crate) fn replay(
     Ok(end)
 }
 
-/// Reads a segment, and nothing from the beginning of the next one on: that was given up when that
-/// one was begun. Nor from position `until` on: bytes that are read there may be older than those
-/// that are read after them.
+/// Reads a segment up to the beginning of the next one: what follows was given up when that one was
+/// begun. It also stops at position `until`: bytes that are read there may be older than those that
+/// are read after them.
 fn read_segment(
     segment: &Segment,
     (next, until): (Option<u64>, u64),

@@ -9,7 +9,7 @@ use crate::disk::{BLOCK_BYTES, Disk, DiskFile, FileId};
 use crate::error::{Error, Result};
 use crate::pages::FORMAT_VERSION;
 
-/// Bytes of a segment's header; the record at the segment's first position stands behind it.
+/// Bytes of a segment's header; the record at the segment's first position follows it.
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"bedlog\n\0";
 const EXTENSION: &str = "log";
@@ -77,7 +77,7 @@ impl Header {
 }
 
 impl Segment {
-    /// Creates the segment that begins at `start`, durably; out of a spare one, if there is one.
+    /// Creates the segment that begins at `start`, durably; from a spare, if there is one.
     ///
     /// The bytes of a spare are never taken for records of the segment: records name their
     /// positions, and a record of an earlier segment stands where another position is due.
@@ -143,8 +143,8 @@ impl Segment {
         }
     }
 
-    /// As [`create`](Self::create), at the beginning of the log, where what a process left that
-    /// died may stand: a segment of this name holds no record, as its first would stand at `start`,
+    /// As [`create`](Self::create), at the beginning of the log, where a process that died may have
+    /// left a segment of this name: that holds no record, as its first would stand at `start`,
     /// where the log ends.
     pub(super) fn create_first(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
         let path = path_of(dir, start);
@@ -188,7 +188,7 @@ impl Segment {
         Ok(Spare { path: spare, id })
     }
 
-    /// Whether anything stands behind the header of the segment at `path`.
+    /// Whether anything follows the header of the segment at `path`.
     pub(super) fn has_records(disk: &dyn Disk, path: &Path) -> Result<bool> {
         let file = disk
             .open(path)

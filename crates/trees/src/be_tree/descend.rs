@@ -64,7 +64,7 @@ pub struct LeafInterval {
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// The interval of a leaf and its runs, as they are at one moment: one page a level. For
-    /// whoever reads runs of a kind of its own, in an order whose prefixes are exact.
+    /// readers with their own kind of runs, in an order whose prefixes are exact.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use bedload_pages::{PageId, PageRead, Result};
 /// A leaf's small runs, appended one after another, are merged when there are so many.
 const APPENDED_RUNS: usize = 16;
 
-/// Less than this part of a child's share of what pends in a full node is not worth a push.
+/// A push is not worth it below this fraction of a child's share of a full node's pending entries.
 const CRUMBS: u64 = 4;
 
 /// One step of maintenance.
@@ -55,9 +55,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         node.runs.len() - small.count()
     }
 
-    /// The runs of a node that are to be merged into one: above the leaves the newest of which no
-    /// child has its slice yet, once enough of them are of about the same size; in a leaf those
-    /// that were appended, or, to tidy up, all.
+    /// The runs of a node to be merged into one. Above the leaves: the newest runs not yet pushed
+    /// to any child, once enough of them are of about the same size. In a leaf: the appended runs,
+    /// or, to tidy up, all.
     pub(super) fn runs_to_merge(&self, node: &Node, all: bool) -> Option<Range<usize>> {
         let len = node.runs.len();
         if node.level == 0 {
@@ -132,9 +132,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         share * self.config.shares(node.children.len())
     }
 
-    /// How much is pending in the root, in hundredths of what is due to be pushed down: for callers
-    /// that do some of the maintenance at a time, and more of it the further it is behind. Reads
-    /// the root.
+    /// How much is pending in the root, in hundredths of the amount at which it pushes down: for
+    /// callers that spread maintenance out and do more of it as the backlog grows. Reads the root.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub enum Pressure {
     None,
     /// A [`Maintainer`](super::Maintainer) has work.
     Due,
-    /// There is twice as much as should be: who inserts had better work itself before it goes on.
+    /// Twice as much is due as should be: inserters should do maintenance before they go on.
     High,
 }
 
@@ -146,8 +146,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
-    /// Runs that somebody else has written, of an order whose prefixes are exact, to be published
-    /// one after another as those of a batch are: each lies above the one before.
+    /// Runs written by the caller, in an order whose prefixes are exact, to be published one after
+    /// another like those of a batch: each must lie above the one before.
     pub fn sealed(&self, runs: impl IntoIterator<Item = Run>) -> SealedBatch<'_, O, L, S> {
         let fresh = |run: Run| Fresh {
             first: PointBuf {
@@ -367,8 +367,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
 }
 
 impl Node {
-    /// Notes what a new run has for each child. Children that are not there any more are of no
-    /// account: the numbers are estimates.
+    /// Notes what a new run has for each child. Children that no longer exist are ignored: the
+    /// numbers are estimates.
     pub(super) fn add_pending(&mut self, shares: &[(PageId, u64)]) {
         for child in &mut self.children {
             let share = shares.iter().find(|(page, _)| *page == child.page);
@@ -382,9 +382,9 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The entry does not lie behind the last one, has not the tree's columns, needs more than a
-    /// quarter of a page, or has too long a key ([`BeTree::key_len_max`]); the store failed. The
-    /// batch is as it was, but if the store failed it can only be given up.
+    /// The entry does not come after the last one, does not have the tree's columns, needs more
+    /// than a quarter of a page, or has too long a key ([`BeTree::key_len_max`]); the store failed.
+    /// The batch is unchanged, but if the store failed it can only be dropped.
     pub fn put(&mut self, entry: Entry<'_>) -> Result<()> {
         self.check(entry.key, entry.tie)?;
         self.builder.push(entry)?;
@@ -413,7 +413,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
                 limit_bytes,
             });
         }
-        // Within a run, its builder sees to the order.
+        // Within a run, its builder checks the order.
         if self.first.is_none()
             && let Some(before) = &self.before
             && tree
@@ -450,7 +450,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
         Ok(())
     }
 
-    /// Ends the batch. Its runs can be published, and nobody sees them yet.
+    /// Ends the batch. Its runs can then be published; no reader sees them before.
     ///
     /// # Errors
     ///
@@ -485,9 +485,9 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed; or the root has no room, and somebody else maintains what must be
-    /// maintained first ([`Error::Busy`]). Earlier runs of a batch of several may have been
-    /// published then.
+    /// The store failed; or the root has no room, and another thread holds the maintenance that
+    /// must be done first ([`Error::Busy`]). Earlier runs of the batch may have been published
+    /// then.
     pub fn publish(self) -> Result<Pressure> {
         self.seal()?.publish()
     }
@@ -547,7 +547,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> SealedBatch<'_, O, L, S> {
         }
     }
 
-    /// Gives back the pages of what was not published.
+    /// Releases the pages of the runs that were not published.
     ///
     /// # Errors
     ///

@@ -11,8 +11,7 @@ use crate::point::PointBuf;
 use crate::run::Run;
 use bedload_pages::{Batch, PageId, PageStore, Reserved, Result};
 
-/// A merge under way, and what is to become of it. Until it is published, nobody sees anything of
-/// it.
+/// A merge under way, and where its output goes. Nothing of it is visible until it is published.
 pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     aim: Aim,
@@ -24,7 +23,7 @@ pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     cycle: u64,
     /// Runs already finished, and where the next one begins.
     parts: Vec<(Run, PointBuf)>,
-    /// How many more times the output is to be cut, each after so many entries.
+    /// How many more cuts the output gets, after equal numbers of entries.
     cuts_left: usize,
     /// Bytes that the parent has left for the children that cuts make.
     room: usize,
@@ -54,16 +53,16 @@ enum Aim {
 /// The outcome of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Published {
-    /// Somebody changed what it had read: it was for nothing.
+    /// Another thread changed the job's inputs: its work is lost.
     pub(super) is_lost: bool,
-    /// Written, whether lost or not.
+    /// Entries written, even if the job is lost.
     pub(super) entries: u64,
     pub(super) pages: u64,
 }
 
 impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
-    /// Begins the job that a step asks for; `None` if the step is out of date or somebody else is
-    /// at it.
+    /// Begins the job of a step; `None` if the step is out of date or another thread is at work on
+    /// it.
     pub(super) fn begin(tree: &'t BeTree<O, L, S>, step: &Step) -> Result<Option<Self>> {
         match *step {
             Step::Merge { node, ref runs } => Self::begin_merge(tree, node, runs.clone()),
@@ -355,8 +354,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
-    /// Puts a run in the place of those it was merged of; the runs to retire, or none if it was for
-    /// nothing.
+    /// Replaces the inputs of a merge with its output; returns the runs to retire, or none if the
+    /// merge is lost.
     fn publish_merged(
         &self,
         id: PageId,
@@ -416,9 +415,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(Some(retired))
     }
 
-    /// Gives a leaf the run that was made of its own and of what was pushed down. Where that was
-    /// cut into several, new leaves to its left get all but the last: what others append meanwhile
-    /// then stays in its place.
+    /// Gives a leaf the run merged from its own and the slices pushed down. If that was cut into
+    /// several runs, new leaves to its left get all but the last, so that runs appended meanwhile
+    /// stay in their leaf.
     fn publish_in_leaf(
         &self,
         push: &Push<'_>,

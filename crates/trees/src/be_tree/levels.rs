@@ -14,16 +14,16 @@ pub struct Level {
     pub nodes: u64,
     /// Runs that they name.
     pub runs: u64,
-    /// Entries of these runs, tombstones and what a child has already been given among them.
+    /// Entries of these runs, including tombstones and slices already pushed to a child.
     pub entries: u64,
     /// Pages of these runs.
     pub pages: u64,
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// Counts each level, the leaves first and the root last. One page a node; others may change
-    /// the tree meanwhile, and what moves from one level to another may be counted in both or in
-    /// neither.
+    /// Counts each level, from the leaves to the root. Reads one page a node. Other threads may
+    /// change the tree meanwhile; entries that move between levels may be counted twice or not at
+    /// all.
     ///
     /// # Errors
     ///

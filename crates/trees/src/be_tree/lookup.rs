@@ -10,9 +10,9 @@ use crate::run::RunEntry;
 use bedload_pages::{PageRead, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
-    /// Shows `view` an entry, and returns what that returns; `None` if there is none. Some pages
-    /// for each level and each run that might hold the entry, until one does; one or two where the
-    /// run's filter says that it does not.
+    /// Shows an entry to `view` and returns its result; `None` if there is no such entry. Reads a
+    /// few pages for each level and for each run that might hold the entry, until one does; one or
+    /// two pages for a run whose filter excludes it.
     ///
     /// # Errors
     ///

@@ -33,11 +33,11 @@ pub struct MaintenanceWork {
     pub push_downs: u64,
     /// Nodes split, the root's growing included.
     pub splits: u64,
-    /// Merges and push-downs that were for nothing, as somebody changed what they had read.
+    /// Merges and push-downs lost because another thread changed their inputs.
     pub lost: u64,
-    /// Entries written, also by what was lost.
+    /// Entries written, including those of lost work.
     pub entries_written: u64,
-    /// Pages written, also by what was lost.
+    /// Pages written, including those of lost work.
     pub pages_written: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct Maintainer<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
-    /// Somebody to maintain the tree, who has done nothing yet.
+    /// A maintainer of the tree that has done nothing yet.
     pub fn maintainer(&self) -> Maintainer<'_, O, L, S> {
         Maintainer {
             tree: self,
@@ -106,8 +106,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
         self.work
     }
 
-    /// Does what is due, until about so many pages were read and written, or nothing is. A merge
-    /// that is not done by then goes on with the next call.
+    /// Does what is due, until about `pages` pages were read and written or nothing is due. The
+    /// next call continues an unfinished merge.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
     /// for those that are being pushed down: for a quiet moment, as readers look at each of them. A
     /// maintainer does that once.
     ///
-    /// Others may go on adding runs. So it does about what was due when a maintainer began with it,
-    /// and is [idle](Progress::Idle) when it has written many times the entries that the root had.
+    /// Runs may be added meanwhile, so it does about as much as was due when it began, and is
+    /// [idle](Progress::Idle) once it has written many times the root's entries.
     ///
     /// # Errors
     ///

@@ -36,9 +36,8 @@
 //!    of about their size.
 //! 5. A leaf has one run, and those that were appended behind it or came in order: no two of its
 //!    runs overlap, and their order is that of their keys.
-//! 6. What lies above all entries of the tree goes straight to the rightmost leaf, or to a new one:
-//!    what comes in order is written once, if batches are large, and small ones are merged once
-//!    more.
+//! 6. Entries above all others of the tree go straight to the rightmost leaf, or to a new one:
+//!    in-order input is written once if batches are large, and merged once more if they are small.
 //! 7. A node that has too many children is drained, then split. The root moves all it has into a
 //!    new child instead.
 //!
@@ -46,14 +45,14 @@
 //!
 //! 8. Each change is one batch: the root and its new run; a parent, a child, and at most one new
 //!    node. New leaves are written in batches before the one that names them, as runs are.
-//! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks
+//! 9. Runs are read and written without a latch. A thread that publishes the output of runs checks
 //!    that their node still has them, in their place, and that no vacuum has cleaned them since
-//!    they were read; else it was for nothing.
-//! 10. Who merges, pushes down, splits, or takes out a run has the right to maintain each node it
-//!     changes ([`PageStore::try_maintain`](bedload_pages::PageStore::try_maintain)). Others only
-//!     add a run behind the others, or a rightmost leaf. So whoever reads a run with the right to
-//!     maintain its node reads it to the end.
-//! 11. When runs are unlinked, who did it retires their pages.
+//!    they were read; otherwise the output is lost.
+//! 10. A thread that merges, pushes down, splits or removes a run has the right to maintain each
+//!     node it changes ([`PageStore::try_maintain`](bedload_pages::PageStore::try_maintain)).
+//!     Others only append a run or a rightmost leaf. So a run read with the right to maintain its
+//!     node can be read to its end.
+//! 11. The thread that unlinks runs retires their pages.
 //!
 //! # Readers
 //!
@@ -64,12 +63,12 @@
 //!
 //! # Vacuum
 //!
-//! 13. See [`BulkDelete`]. A run's cycle says of when it is clean: that of a merged run is the
-//!     least of its inputs', as they were when the merge began; that of a fresh one is the present
-//!     one. It goes from left to right, and looks at each interval, with all the runs on the way to
-//!     its leaf, until none of them is older. A run that some child has not its slice of is on the
-//!     way to that child. Entries keep their place in the order and only ever move down, and what
-//!     moves is as old as where it comes from: so nothing older gets behind it.
+//! 13. See [`BulkDelete`]. A run's cycle says as of when it is clean: a merged run has the least
+//!     cycle of its inputs, as they were when the merge began; a fresh one has the present cycle. A
+//!     vacuum goes from left to right, and stays at each interval until none of the runs on the
+//!     path to its leaf is older. A run that some child lacks its slice of is on the path to that
+//!     child. Entries keep their order and only ever move down, with the age of their source: so
+//!     nothing older gets behind the vacuum.
 //!
 //! # Hints
 //!
@@ -78,7 +77,7 @@
 //!
 //! # Settings
 //!
-//! The law of parameters is told at [`BeTreeOptions`].
+//! See [`BeTreeOptions`] for the law of parameters.
 
 mod bytes;
 mod cursor;

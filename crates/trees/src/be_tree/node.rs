@@ -246,7 +246,7 @@ impl Node {
         }
     }
 
-    /// Takes out a run that has nothing for anybody.
+    /// Removes a run that has nothing for any child.
     pub(super) fn remove_run(&mut self, at: usize) -> Run {
         for child in &mut self.children {
             child.pushed -= usize::from(child.pushed > at);

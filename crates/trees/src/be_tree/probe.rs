@@ -1,4 +1,4 @@
-//! How often filters say that a run may have a key that it has not got.
+//! How often filters admit a key that their run does not have.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which pages a tree is made of, while others change it.
+//! Visits the pages of a tree, while others change it.
 
 use std::collections::HashSet;
 
@@ -26,14 +26,14 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// that come or go meanwhile may be among them or not. Reads nodes of the tree and of its runs,
     /// and no leaves of runs.
     ///
-    /// A page that is not shown and was written by somebody who had ended all work before the call
-    /// is either lost or being retired, by somebody who has the right to maintain one of the nodes
-    /// shown until that is done.
+    /// A page that is not shown, and whose writer finished all work before the call, is either lost
+    /// or being retired by a thread that holds the right to maintain one of the nodes shown until
+    /// that is done.
     ///
-    /// Goes from left to right and looks at each node when it first comes to it. A run belongs to
-    /// one node for life, but for those of the root, which is looked at first; a node that is split
-    /// keeps its left part and is empty; and a leaf that is cut keeps its right part. So what is
-    /// behind does not come before, and a run that is there all the time is found in its node.
+    /// Goes from left to right and visits each node when it first meets it. A run belongs to one
+    /// node for life, except those of the root, which is visited first; a node that is split keeps
+    /// its left part and is empty; a leaf that is cut keeps its right part. So nothing moves left
+    /// of the visit, and a run that exists throughout is found in its node.
     ///
     /// # Errors
     ///

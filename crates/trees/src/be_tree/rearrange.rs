@@ -10,7 +10,7 @@ use crate::point::PointBuf;
 use bedload_pages::{Batch, PageId, PageStore, Result};
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
-    /// Carries out a step that merges nothing; whether it did, or somebody else is at it.
+    /// Does a step that merges nothing; returns whether it did, as another thread may be at it.
     pub(super) fn rearrange(&self, step: &Step) -> Result<bool> {
         match *step {
             Step::Trim { node, end } => self.trim_node(node, end),

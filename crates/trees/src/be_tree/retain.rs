@@ -19,7 +19,7 @@ pub enum RunEdit {
     Replace {
         /// The run that takes its place.
         with: Option<Run>,
-        /// Pages that nobody needs any more then.
+        /// Pages that are then no longer needed.
         retired: Vec<PageId>,
     },
 }
@@ -29,10 +29,10 @@ pub enum RunEdit {
 pub type EdgeRange = (Option<RunEdge>, Option<RunEdge>);
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
-    /// Shows each run to `edit`, which may replace it, with the ranges of it that readers look at:
-    /// what was pushed down a run still has, and its copy counts no more. Then takes out leaves
-    /// that have no entries left. One batch for each node that changes. Nobody else may change the
-    /// tree meanwhile, and the order's prefixes are exact.
+    /// Shows each run to `edit`, which may replace it, with its ranges that readers still read: a
+    /// run keeps entries already pushed down, but only the pushed copy counts. Then removes leaves
+    /// without entries. One batch for each node that changes. Requires exact prefixes, and that no
+    /// other thread changes the tree meanwhile.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ pub trait Runs<O: KeyOrder>: Clone {
         target: MergeTarget<'t, O, S>,
     ) -> Result<Self::Merge<'t, S>>;
 
-    /// Reads a whole run and says what is wrong with it. Its entries should lie from the first of
-    /// two positions on and before the second.
+    /// Reads a whole run and reports its damage. Its entries should lie from the first of two
+    /// positions, inclusive, to the second, exclusive.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub trait RunMerge {
     /// Entries taken so far.
     fn taken(&self) -> u64;
 
-    /// The tie of the entry that comes next, whose key is put into `key`; `None` behind the last.
+    /// Writes the next entry's key to `key` and returns its tie; `None` after the last.
     fn next_position(&self, key: &mut Vec<u8>) -> Option<u64>;
 
     /// Ends the present run and begins another; `None` if the present one has no entries.
@@ -191,7 +191,7 @@ impl<O: KeyOrder, L: RowLayout> Runs<O> for L {
             .iter()
             .map(|slice| slice.run.reader(self).range(slice.from, slice.to))
             .collect::<Result<_>>()?;
-        // A lookup that gets as far as a leaf most often finds what it looks for there.
+        // A lookup that reaches a leaf usually finds its entry there.
         let options = if target.is_last {
             target.options.filter_bits(0)
         } else {
@@ -257,7 +257,7 @@ impl<O: KeyOrder, L: RowLayout> Runs<O> for L {
                 None => last = Some(point.to_buf()),
             }
         }
-        // A vacuum that was cut short has deleted entries it has not counted.
+        // An interrupted vacuum has deleted entries that it did not count.
         if entries > run.run.entries {
             wrong = Some("its run has more entries than its node says");
         }

@@ -205,8 +205,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// Bytes of the node that runs leave to its children, those included which it may get when they
-    /// split: as many as are kept for pivots as long as the longest that it has.
+    /// Bytes of the node that runs leave to its children, including those that splits of the
+    /// children may add: room is kept for pivots as long as the node's longest.
     fn kept_for_children(&self, node: &Node) -> usize {
         let room = self.config.children_room(self.store.payload_len());
         let children = 2 * self.config.fan_out + CHILDREN_MIN;
@@ -318,8 +318,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         })
     }
 
-    /// The vacuum cycle that was begun last. A run written before the next one begins is as clean
-    /// as that, for what dies later is not in it, or will be looked for.
+    /// The vacuum cycle begun last. A run written before the next cycle begins is that clean: it
+    /// either lacks the entries that die later, or is searched for them.
     pub(super) fn cycle(&self) -> Result<u64> {
         Ok(Meta::decode(&self.store.read(self.meta)?, self.meta)?.cycle)
     }
@@ -333,7 +333,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     }
 }
 
-/// Fails if a node has not room for what the settings ask for.
+/// Fails if a node has no room for what the settings demand.
 fn check_room(config: &BeTreeOptions, order: &impl KeyOrder, payload_len: usize) -> Result<()> {
     // Pivots of sixteen bytes are the least that is of use.
     let pivot = if order.prefix_is_exact() { 0 } else { 16 };

@@ -14,13 +14,13 @@ use bedload_pages::{Batch, Error, PageId, PageStore, Result, VacuumStore};
 
 /// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
 ///
-/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and looks
-/// at each interval until none of the runs that it is made of is of an older one; a merge that had
-/// read a run before it was cleaned is lost when it wants to publish. At last it goes through the
-/// pages of what is retired and not reclaimed, which a cursor may still be reading.
+/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and stays
+/// at each interval until none of its runs is of an older cycle; a merge that read a run before it
+/// was cleaned fails to publish. Finally it cleans the pages that are retired and not reclaimed,
+/// which a cursor may still be reading.
 ///
-/// So when it is done no entry that was in the tree when it began and whose tie is dead is left, or
-/// can come back. The caller sees to it that none is inserted meanwhile.
+/// Afterwards no entry that was in the tree when the deletion began and whose tie is dead is left,
+/// or can come back. The caller ensures that none is inserted meanwhile.
 ///
 /// A tie is dead with every entry that has it, whatever its key; tombstones stay.
 ///
@@ -75,8 +75,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed, a page is damaged, or somebody else is deleting ([`Error::Busy`]). Some
-    /// entries may have been deleted.
+    /// The store failed, a page is damaged, or another deletion is under way ([`Error::Busy`]).
+    /// Some entries may have been deleted.
     pub fn bulk_delete(&self, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<u64> {
         let mut delete = self.begin_bulk_delete()?;
         while delete.step(is_dead)? {}
@@ -87,7 +87,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed, or somebody else is deleting ([`Error::Busy`]).
+    /// The store failed, or another deletion is under way ([`Error::Busy`]).
     pub fn begin_bulk_delete(&self) -> Result<BulkDelete<'_, O, L, S>> {
         let Some(right) = self.store.try_maintain(self.meta) else {
             return Err(Error::Busy { page: self.meta });
@@ -117,7 +117,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
-    /// Entries deleted so far in the runs of the tree, where an entry may stand in more than one.
+    /// Entries deleted so far in the runs of the tree, each counted once for each run that has it.
     pub fn deleted(&self) -> u64 {
         self.deleted
     }
@@ -207,7 +207,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
                 if now.runs.iter().any(|other| other.run.is(&live.run)) {
                     return Err(error);
                 }
-                // It has been retired since: what took its place is found at the next look.
+                // It has been retired since; the next look finds its replacement.
                 self.run = None;
                 self.emptied.clear();
                 return Ok(());

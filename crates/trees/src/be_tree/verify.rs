@@ -54,8 +54,8 @@ pub struct BeTreeProblem {
 type Between<'k> = (Option<&'k PointBuf>, Option<&'k PointBuf>);
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// Reads the whole tree and says all that is wrong with it. To be called when nobody changes
-    /// it.
+    /// Reads the whole tree and reports all damage. Call it only while no other thread changes the
+    /// tree.
     ///
     /// # Errors
     ///

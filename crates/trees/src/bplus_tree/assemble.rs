@@ -1,5 +1,5 @@
-//! Building nodes anew out of stretches of old nodes and of new entries: what a split, a merge, a
-//! load and the compaction of a node have in common.
+//! Rebuilds nodes from stretches of old nodes and new entries: shared by splits, merges, loads and
+//! the compaction of a node.
 
 use std::ops::Range;
 
@@ -163,8 +163,8 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         self.shape.fits(self.len, self.heap_len() + fence_len)
     }
 
-    /// Writes the entries into `page`, which none of them lies on. They fit. Nothing is left of
-    /// what the page held.
+    /// Writes the entries, which fit and do not borrow from `page`, into `page`. Overwrites all
+    /// that it held.
     pub(super) fn write(&self, page: &mut [u8], frame: &Frame<'_>) {
         let capacity = self
             .shape

@@ -1,10 +1,10 @@
 //! Reading a range, one leaf at a time.
 //!
-//! A cursor holds no latch between two calls. It descends to the leaf where it is to go on, copies
-//! what it wants of it, and remembers the fence at which it will go on: the leaf's high fence on
-//! the way up, its low bound on the way down. As fences are points of the order and not places in a
-//! page, whatever splits and merges meanwhile moves no entry across one that the cursor has passed:
-//! an entry present throughout is seen once, in order.
+//! A cursor holds no latch between two calls. It descends to the leaf where it continues, copies
+//! the entries it wants, and remembers the fence at which to go on: the leaf's high fence when
+//! ascending, its low bound when descending. As fences are points of the order and not positions in
+//! a page, no split or merge moves an entry across a fence that the cursor has passed: an entry
+//! present throughout is seen once, in order.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};

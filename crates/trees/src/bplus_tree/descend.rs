@@ -1,5 +1,5 @@
-//! Ways from the root to a node: of readers, who latch shared all along, and of writers, who latch
-//! the last node exclusively.
+//! Paths from the root to a node: readers latch shared throughout, writers latch the last node
+//! exclusively.
 
 use std::ops::Deref;
 

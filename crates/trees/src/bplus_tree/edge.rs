@@ -13,8 +13,8 @@ pub(super) struct EdgeLeaf {
     pub(super) generation: u64,
 }
 
-/// The remembered rightmost leaf. A hint: whoever takes it checks the page's generation, that it is
-/// a leaf still linked, that it has no high fence, and that it begins below what he looks for.
+/// The remembered rightmost leaf. A hint: its user checks the page's generation, that it is still a
+/// linked leaf, that it has no high fence, and that it begins below the target.
 #[derive(Debug)]
 pub(super) struct RightEdge {
     /// Nothing with a smaller prefix belongs to the leaf: random input does not come as far as the
@@ -47,7 +47,7 @@ impl RightEdge {
         self.low_prefix.store(low_prefix, Ordering::Relaxed);
     }
 
-    /// Forgets `leaf`, which is not what it was taken for.
+    /// Forgets `leaf`, which turned out to be stale.
     pub(super) fn forget(&self, leaf: EdgeLeaf) {
         let mut remembered = self.leaf.lock();
         if *remembered == Some(leaf) {

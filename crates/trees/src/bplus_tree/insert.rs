@@ -14,9 +14,8 @@ use crate::point::Point;
 use bedload_pages::{Batch, PageStore, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
-    /// Inserts an entry, or puts it in the place of the one with the same key and tie: its key
-    /// bytes, too, if the order has unequal bytes equal. Nothing is returned about what was there.
-    /// Atomic.
+    /// Inserts an entry, or replaces the one with the same key and tie, including its key bytes, as
+    /// the order may treat unequal bytes as equal. Returns nothing about the old entry. Atomic.
     ///
     /// O(log n) pages; O(1) at the right edge, where ascending input goes.
     ///

@@ -51,8 +51,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             && self.is_sparse_leaf(count, leaf.heap_len())
     }
 
-    /// Merges what is too empty on the way to `point`, from the leaf up. A node that cannot be
-    /// merged, be it for an error, stays as it is: a sparse node is not a wrong one.
+    /// Merges sparse nodes on the path to `point`, from the leaf up. A node that cannot be merged,
+    /// even because of an error, stays as it is: a sparse node is not a wrong one.
     pub(super) fn merge_around(&self, point: &Point<'_>) {
         let mut level = 1;
         while let Ok(Some(outcome)) = self.merge_at(level, point) {

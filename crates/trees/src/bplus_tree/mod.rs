@@ -40,12 +40,11 @@
 //!    they hold shared until they have latched the node itself exclusively. A page is retired only
 //!    while its parent and its left neighbour are latched exclusively; so nobody ever waits for a
 //!    page that is not part of the tree any more.
-//! 9. Latches are taken from parent to child and from left to right, and new pages last. Whoever
-//!    holds a node exclusively waits only for what lies below or to the right of it. So there is no
+//! 9. Latches are taken from parent to child and from left to right, and new pages last. A thread
+//!    that holds a node exclusively waits only for nodes below it or to its right. So there is no
 //!    deadlock.
-//! 10. What a handle remembers of the right edge is latched without its parent, and is a hint: its
-//!     generation tells that the page has not begun another life, its kind that it has not been
-//!     unlinked.
+//! 10. A handle latches its remembered right edge without the parent. It is a hint: the generation
+//!     shows whether the page has begun another life, its kind whether it has been unlinked.
 //! 11. No latch is held while a caller's source is asked for entries, nor between two calls of a
 //!     cursor.
 //!

@@ -369,8 +369,8 @@ impl<'p, L: RowLayout> Node<'p, L> {
         )
     }
 
-    /// Fails unless every slot of `range` lies within the page and, together, they could: what
-    /// follows may copy these entries without looking.
+    /// Fails unless every slot of `range`, and their total length, lies within the page, so that
+    /// these entries can be copied without further checks.
     pub(super) fn check_slots(&self, range: Range<usize>) -> Result<()> {
         let mut sum = 0;
         let heap = self.shape.columns_end(self.capacity())..=self.page.len();
@@ -479,7 +479,7 @@ pub(super) fn write_header<L: RowLayout>(
     }
 }
 
-/// Marks a page as no node any more, so that whoever remembers it finds out.
+/// Marks a page as no longer a node, so that handles that remember it notice.
 pub(super) fn write_unlinked(page: &mut [u8]) {
     page[AT_KIND] = UNLINKED;
 }

@@ -194,8 +194,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         let mut cuts = self.cuts_for(&sequence, &node, nodes_max, is_append)?;
         let mut applied = end - start;
         if cuts.len() >= nodes_max {
-            // More than one batch can take: the rest stays staged. Only appended entries may come
-            // to this.
+            // More than one batch can take: the rest stays staged. This happens only to appended
+            // entries.
             if !is_append || cuts[nodes_max - 1] <= node.count() {
                 return node.corrupt("its entries take more bytes than a page has");
             }
@@ -251,7 +251,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         places.collect::<Result<_>>().map(Some)
     }
 
-    /// The entries of a leaf and staged ones, in order; where both have one, the staged one.
+    /// The entries of a leaf and staged ones, in order; of equals the staged one.
     fn merged<'a>(
         &self,
         node: Node<'a, L>,

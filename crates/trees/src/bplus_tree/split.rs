@@ -16,8 +16,8 @@ use crate::key_order::KeyOrder;
 use crate::point::{Point, PointBuf};
 use bedload_pages::{Batch, Error, MAX_BATCH_PAGES, PageStore, Result};
 
-/// The number of entries to leave on the left of two nodes: about `percent` of their bytes, and so
-/// that both sides fit. The entry behind the cut gives the left side's fence.
+/// The number of entries to leave on the left of two nodes: about `percent` of their bytes, such
+/// that both sides fit. The entry after the cut gives the left side's fence.
 ///
 /// There is such a cut because no entry takes more than a quarter of a node
 /// ([`Shape::entry_len_max`]): two halves of what overflowed a node by one entry leave room for one
@@ -32,8 +32,8 @@ pub(super) fn cut<L: RowLayout>(
     let heap_total: usize = heap_lens.iter().sum();
     let count_total = heap_lens.len();
     let bytes_total = count_total * shape.entry_len + heap_total;
-    // Were nodes above the leaves left with one child, a level would have as many as the one below
-    // it, and the tree grow without end.
+    // If nodes above the leaves were left with one child, a level could have as many nodes as the
+    // one below it, and the tree would grow without end.
     let least = if origin.level() > 0 {
         2.min(count_total / 2)
     } else {
@@ -203,8 +203,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
         if !is_root {
             for fence in &fences {
-                // If that fails, what was asked for is done all the same. The split stays pending,
-                // and the next writer who meets it meets the error too, if it lasts.
+                // If that fails, the operation has succeeded all the same. The split stays pending,
+                // and the next writer that meets it meets the error too, if it lasts.
                 self.complete_split(level + 1, &fence.as_point()).ok();
             }
         }

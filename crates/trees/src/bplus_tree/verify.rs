@@ -103,7 +103,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     /// pivots, links against parents, levels, what columns and heap say of each other. Does not
     /// stop at the first problem: what can still be reached is checked.
     ///
-    /// To be called while nobody writes; else changes under way may look like problems. O(pages).
+    /// Call it only while there are no writers: changes under way may look like problems. O(pages).
     ///
     /// # Errors
     ///

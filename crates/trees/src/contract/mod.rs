@@ -1,4 +1,4 @@
-//! Tests that whoever brings a page store runs on it, behind the feature `contract`.
+//! Tests for authors of page stores, behind the feature `contract`.
 //!
 //! - [`check_page_store`]: the store keeps the rules of [`PageStore`](bedload_pages::PageStore);
 //!   [`check_page_store_of_one_thread`] for hosts without threads.

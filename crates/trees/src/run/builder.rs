@@ -109,14 +109,14 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The entry does not lie behind the last one, has not the run's columns, or needs more than a
-    /// quarter of a page; the store failed.
+    /// The entry does not come after the last one, does not have the run's columns, or needs more
+    /// than a quarter of a page; the store failed.
     pub fn push(&mut self, entry: Entry<'_>) -> Result<()> {
         self.push_any(entry, false)
     }
 
-    /// Adds a tombstone: what says, to a merge with older runs, that the entry of this key and tie
-    /// is gone. Its row is empty or zero.
+    /// Adds a tombstone: in a merge with older runs it removes the entry of this key and tie. Its
+    /// row is empty or zero.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             tie: from[pick.source()].tie(&self.shape, pick.index()),
         };
         if let Some((first, last)) = picked.first().map(edge).zip(picked.last().map(edge)) {
-            // Those of a damaged run may begin again.
+            // Entries of a damaged run may start over.
             if self.edges.is_some_and(|(_, before)| first.prefix < before.prefix) {
                 return Err(Error::NotAscending {
                     position: self.entries,
@@ -435,7 +435,7 @@ impl RunOptions {
         let mut plan = Plan::new(shape, columns, count);
         if plan.len <= room && count < most && !all {
             let more = count * (room - plan.len) / plan.len;
-            // A page that lacks so little is as good as full.
+            // A page with so little free space is as good as full.
             if more >= count / SLACK {
                 *gather = count + more.max(8);
                 return None;

@@ -40,10 +40,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     }
 }
 
-/// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a
-/// short range should not pay for all of a leaf.
+/// A cursor first unpacks this few entries of its first leaf, then more and more at a time: a short
+/// range should not pay for a whole leaf.
 const FIRST_WINDOW: usize = 4;
-/// Leaves of a range that ends so soon are announced when it begins.
+/// Leaves of a range that spans at most this many are announced when it begins.
 const FEW_LEAVES: usize = 3;
 /// By how much more.
 const WINDOW_GROWTH: usize = 4;
@@ -55,7 +55,7 @@ pub struct RunCursor<O, L, S> {
     /// The page to be read next, before any of `way`: the root, or the first child of the node that
     /// was entered last.
     first: Option<(PageId, u8)>,
-    /// The way to the present leaf: of each node above it the children, and which of them is next.
+    /// The path to the present leaf: of each node above it the children, and which one is next.
     way: Vec<Children>,
     /// Entries of the present leaf, and which of them are still to come.
     columns: RunColumns,
@@ -75,8 +75,8 @@ pub struct RunCursor<O, L, S> {
     to: Bound<PointBuf>,
 }
 
-/// The children of a node behind its first one, which most ranges do not get to: they are taken
-/// from the node when the first one is passed.
+/// The children of a node after its first one, which most ranges do not reach: they are taken from
+/// the node when the first one is passed.
 #[derive(Debug)]
 struct Children {
     node: PageId,
@@ -209,15 +209,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         self.window = self.window.max(entries);
     }
 
-    /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read
-    /// them all.
+    /// Unpacks whole leaves from now on, and reads ahead as far as possible: for a reader of all
+    /// entries.
     pub(super) fn expect_whole_leaves(&mut self) {
         self.window = usize::MAX;
         self.ahead = ReadAhead::at_once();
     }
 
-    /// The page of a node that has to be read before it is known where the range begins in the run;
-    /// none if that is known.
+    /// The page of the node to be read before it is known where the range begins in the run; none
+    /// if that is known.
     pub(crate) fn first_node(&self) -> Option<PageId> {
         let (id, level) = self.first?;
         let life = (self.reader.run.first_page, self.reader.run.generation);
@@ -356,7 +356,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         }
     }
 
-    /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
+    /// Ensures that the present leaf has an entry to give; `false` at the end of the range.
     pub(crate) fn fill(&mut self) -> Result<bool> {
         while self.next == self.end {
             if let Some((id, _)) = self.leaf {

@@ -1,4 +1,4 @@
-//! The filter of a run: which keys it surely has not.
+//! The filter of a run: it excludes most keys that the run does not have.
 //!
 //! A blocked Bloom filter (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom
 //! Filters", WEA 2007), divided among pages by the hash, so that a question costs one of them. Why

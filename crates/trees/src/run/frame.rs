@@ -199,9 +199,9 @@ pub(super) struct Frames<'p> {
 
 const FEW: usize = 4;
 
-/// How far from where a line has a number it is looked for first.
+/// How far from its position on a line a number is first searched for.
 const BRACKET: usize = 8;
-/// By how much farther then.
+/// By how much farther next.
 const BRACKET_GROWTH: usize = 4;
 
 impl<'p> Frames<'p> {

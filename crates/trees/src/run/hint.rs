@@ -1,9 +1,9 @@
 //! Hints: entries of a run that readers may pass over.
 //!
-//! A reader that finds that what an entry stands for is dead says so, and later readers pass over
-//! the entry, over a leaf with no other entries, and over a node with no other leaves. Nothing is
-//! deleted: a merge takes entries along, without their hints. A hint may get lost, and nobody waits
-//! for it to be written.
+//! A reader that finds that an entry refers to something dead says so, and later readers skip the
+//! entry, a leaf with no other entries, and a node with no other leaves. Nothing is deleted: a
+//! merge keeps the entries, without their hints. A hint may get lost, and no one waits for it to be
+//! written.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         if level == 0 {
             return self.hint_entries(id, dead);
         }
-        // None of a page that is not the run's any more.
+        // None if the page is no longer one of the run's.
         let mut slots = Vec::new();
         let mut begin = 0;
         for (child, end, slot) in self.shares(id, level, dead)? {

@@ -14,8 +14,7 @@ use crate::key_order::KeyOrder;
 use bedload_pages::{PageStore, Result};
 
 /// Makes one run of several. If several have an entry of one key and tie, that of the newest run
-/// counts; tombstones stay, unless `is_last`: with no older run behind them they have nothing left
-/// to say.
+/// counts; tombstones stay, unless `is_last`: then no older run has entries for them to hide.
 ///
 /// `None` if nothing is left.
 ///
@@ -196,7 +195,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Some(entry.tie())
     }
 
-    /// Takes up to `entries` entries further; whether there is more to do.
+    /// Merges up to `entries` more entries; returns whether there is more to do.
     ///
     /// # Errors
     ///
@@ -313,7 +312,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         }
     }
 
-    /// How the next entries of two sources stand to each other; of equals the newest comes first.
+    /// Compares the next entries of two sources; of equals the newest comes first.
     fn order_of(&self, leaves: &[&RunColumns], heads: &[Head], a: usize, b: usize) -> Ordering {
         match heads[a].prefix.cmp(&heads[b].prefix) {
             Ordering::Equal => self.compare(leaves, heads, a, b).then(a.cmp(&b)),
@@ -321,7 +320,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         }
     }
 
-    /// How two entries of one prefix stand to each other.
+    /// Compares two entries of one prefix.
     fn compare(&self, leaves: &[&RunColumns], heads: &[Head], a: usize, b: usize) -> Ordering {
         let (left, right, i, j) = (leaves[a], leaves[b], heads[a].next, heads[b].next);
         let shape = &self.shape;

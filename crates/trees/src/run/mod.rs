@@ -1,11 +1,11 @@
 //! Immutable sorted runs: packed leaves, and an index of them that is built along with them.
 //!
-//! A run is written once, in order, and read by whoever holds its [`Run`], which names it. It takes
-//! the place of a tree's leaves where entries come in batches: a Bε-tree keeps its buffers as runs,
-//! and merges them as it pushes them down (SplinterDB, "Closing the B-tree vs. LSM-tree Write
-//! Amplification Gap", §3, after Bender et al.'s Bε-trees). Pages hold columns of numbers that are
-//! packed to the bits they need, so an 8-byte key with a 6-byte row address takes less than ten
-//! bytes: what is written several times, and logged, had better be small.
+//! A run is written once, in order, and read by any holder of its [`Run`], which names it. It
+//! replaces a tree's leaves where entries come in batches: a Bε-tree keeps its buffers as runs, and
+//! merges them as it pushes them down (SplinterDB, "Closing the B-tree vs. LSM-tree Write
+//! Amplification Gap", §3, after Bender et al.'s Bε-trees). Pages hold columns of numbers packed to
+//! the bits they need, so an 8-byte key with a 6-byte row address takes less than ten bytes: data
+//! that is written several times, and logged, should be small.
 //!
 //! | | |
 //! |---|---|
@@ -65,7 +65,7 @@ pub use filter::Filter;
 pub use merge::{Merge, merge};
 pub use reader::{RunPages, RunReader};
 
-/// A run, as whoever keeps it names it.
+/// The name and description of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The page at the top of its index.

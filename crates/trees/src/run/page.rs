@@ -23,7 +23,7 @@
 //!
 //! 1. Entries ascend strictly by (key, tie).
 //! 2. The ends of a column of byte strings ascend, and the last one is what the page has of them.
-//! 3. A page never changes but for its maps. To take entries out and pack the rest anew could need
+//! 3. A page never changes except for its maps. Removing entries and repacking the rest could need
 //!    more room, since the rest may lie further from a line.
 //! 4. Bits of the deletion map are only ever set. A store may clear the hint map at any time.
 //! 5. A bit of the hint map of a leaf says that the entry was found dead. In a node above the

@@ -25,7 +25,7 @@ impl Top<'_> {
         let mut top: Vec<u64> = slots.clone().map(|slot| page.prefix(slot)).collect();
         top.extend(slots.clone().map(|slot| page.tie(slot)));
         for slot in slots {
-            // Damage is for the cursor that comes to it to tell.
+            // The cursor that reaches the damage reports it.
             top.push(child_at(page, id, slot).ok()?.get().into());
         }
         Some(top.into())

@@ -1,5 +1,5 @@
-//! Batches into a Bε-tree with default settings, reads as it was left, and what both write and
-//! read.
+//! Batches into a Bε-tree with default settings, reads of the tree as they left it, and the I/O of
+//! both.
 
 use std::hint::black_box;
 use std::ops::Bound;

@@ -86,7 +86,7 @@ pub(super) fn command(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// Writes rows as CSV; returns what they are to sum to.
+/// Writes rows as CSV; returns their expected checksum.
 fn write_csv(path: &Path, input: &Input) -> Checksum {
     let mut file = BufWriter::new(File::create(path).expect("creates"));
     writeln!(file, "at,sensor,celsius,pressure,humidity,state").expect("writes");

@@ -25,7 +25,7 @@ struct Candidates {
 /// Why the values of the time column tell no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoTime {
-    /// They are integers, and nobody said what one unit is.
+    /// They are integers of an unknown unit.
     Integers,
     /// None is a time.
     Texts,

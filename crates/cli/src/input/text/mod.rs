@@ -86,7 +86,7 @@ struct Misshapen {
     reject: Reject,
 }
 
-/// Fails if the header is one column that nobody asks for, and that another separator would divide.
+/// Fails if the header is one unwanted column that another separator would divide.
 fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()> {
     let [column] = header else { return Ok(()) };
     let separators = [(';', ";"), ('\t', "\\t"), ('|', "|"), (',', ",")];
@@ -201,7 +201,7 @@ impl TextRows {
         })
     }
 
-    /// Why no type can be told for the time column.
+    /// Why the type of the time column cannot be inferred.
     fn no_time(&self, name: &str, place: usize, no_time: NoTime) -> Failure {
         let file = &self.name;
         let message = match no_time {

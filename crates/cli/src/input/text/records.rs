@@ -9,7 +9,7 @@ use super::plain;
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
 
-/// A record longer than this is taken for a quote that nobody closed.
+/// A record longer than this is assumed to have an unclosed quote.
 pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// A record with more fields than this is no row of a table.
@@ -128,8 +128,8 @@ impl RecordReader {
         }
     }
 
-    /// Appends the next record to `records` if it is a whole line without quotes in the buffer of
-    /// the text, and there is room for it. The parser is between two records and takes no notice.
+    /// Appends the next record to `records` if the text's buffer has it as a whole line without
+    /// quotes and there is room. The parser must be between two records, and does not see this one.
     fn read_plain(&mut self, records: &mut Records) -> Result<bool> {
         let text = self
             .text

@@ -1,9 +1,8 @@
 //! Sealing the open segment, and converting the sealed one to blocks, step by step.
 //!
-//! The role of doing so is a lock that any writer takes by trying, when a part of its log is full;
-//! it does a step or two and goes on. A writer that finds its log full needs the next segment, and
-//! finishes what is left first: as every writer shares the work while the next segment fills, that
-//! is rarely anything.
+//! Doing so is a role: a lock that a writer tries to take whenever a part of its log is full, to do
+//! a step or two. A writer whose log is full needs the next segment, and first finishes the rest:
+//! as all writers share the work while the next segment fills, little is usually left.
 
 use super::log::{Log, Mode};
 use super::merge::{Closed, Merge};
@@ -24,7 +23,7 @@ pub(crate) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 2 } else {
 /// Entries that a step converts, at most. Where two threads write, one insert in some two hundred
 /// does a step or two: how long they take is the 99.9th percentile.
 pub(crate) const STEP: usize = BLOCK_CAP / 2;
-/// One in so many occasions of the writer of a full log is enough for the whole conversion.
+/// One in this many of a full log's occasions to help suffices for the whole conversion.
 const HELP_MARGIN: usize = 2;
 /// Entries of a log that the next segment takes over, at most. When a writer finds its log closed,
 /// its key lies a few entries behind those of who was ahead. It would be late, and all of the
@@ -37,7 +36,7 @@ const TAKEN_OVER_IN_DISORDER: usize = 256;
 const TAKEN_OVER_FOR_ONE: usize = 1024;
 /// Steps at each occasion that one writer may do alone.
 const STEPS_OF_ONE: u32 = 4;
-/// Segments after which it is tried anew whether classes of keys have writers of their own.
+/// Segments after which it is checked again whether classes of keys have a single writer.
 const SHARED_FOR: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
 /// Entries that a log takes in a new index. It doubles with each segment that is sealed because a
 /// log was full, so that small indexes stay small.
@@ -100,11 +99,11 @@ pub(crate) struct Segments<W: Words> {
     /// How many wait for the role because they cannot go on without: who only helps leaves it to
     /// them.
     waiting: AtomicU32,
-    /// Steps that who helps is asked for; 0 if nothing is sealed.
+    /// Steps requested from helpers; 0 if nothing is sealed.
     steps_asked: AtomicU32,
-    /// The writer that sealed last, because it was ahead. If one is enough, it is the one who
-    /// converts: what one thread reads of all logs, and writes behind what it wrote last, need not
-    /// go from cache to cache at every step.
+    /// The writer that sealed last, because it was ahead. If one suffices, that writer converts:
+    /// the data that a single thread reads from all logs, and appends after its own, need not move
+    /// between caches at every step.
     sealer: AtomicU32,
     /// The owners of the classes of the open segment's keys.
     pub(crate) owners: Owners,
@@ -221,7 +220,7 @@ impl<W: Words> Segments<W> {
         if merge.sort_some(sealed) {
             return true;
         }
-        // The thread's own: the next step is perhaps another's, who would fetch every line of it.
+        // Local: the next step may be that of another thread, which would have to fetch every line.
         let mut staged = [(W::MIN, 0); STEP];
         let staged = &mut staged[..blocks.room().min(STEP)];
         let taken = merge.take(sealed, staged);

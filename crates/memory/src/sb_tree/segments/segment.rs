@@ -1,14 +1,14 @@
-//! The segmented block: a log for each thread that writes, and what they have in common.
+//! The segmented block: a log for each writing thread, and their common state.
 //!
 //! # Rules
 //!
 //! 1. There are two segments. That of the present generation is *open*; the other is *sealed*, and
 //!    holds the generation before, or is *converted*. It is prepared for the next generation only
 //!    when it is converted.
-//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment
-//!    stand as long as its latch's version does. Appending does not touch the latch. Logs are
-//!    opened when their generation is the present one, not before: a writer appends to its log
-//!    without looking at anything else, and who looks for what it has appended looks at the present
+//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment are
+//!    valid as long as its latch's version is. Appending does not touch the latch. Logs are opened
+//!    once their generation is the present one, not earlier: a writer appends to its log without
+//!    looking at anything else, and a reader that looks for its entries looks at the present
 //!    generation.
 //! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the
 //!    next. Keys of its logs above that were taken over by the next one.
@@ -90,7 +90,7 @@ impl<W: Words> Segment<W> {
         Some(unsafe { log.as_ref() })
     }
 
-    /// The logs and who owns them.
+    /// The logs and their owners.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &Log<W>)> {
         let places = self.places.load(Ordering::Acquire) as usize;
         let writers = (0..places.min(WRITERS + 1)).map(|place| place.checked_sub(1).unwrap_or(TAKEN_OVER));

@@ -158,8 +158,8 @@ impl Scan {
         index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
-    /// Goes to the next entry in the direction that matches; `false` behind the last. `table` is
-    /// null but for index-only scans.
+    /// Goes to the next matching entry in the direction; `false` after the last. `table` is null
+    /// except for index-only scans.
     ///
     /// # Safety
     ///
@@ -264,7 +264,7 @@ impl Scan {
     /// # Safety
     ///
     /// As for [`Scan::next`].
-    // Apart from what is done for each row, which is little.
+    // Kept apart from the code that runs for each row, which is small.
     #[inline(never)]
     unsafe fn next_window(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) {
         // SAFETY: the caller's.
@@ -325,7 +325,7 @@ impl Scan {
         // SAFETY: the caller's; the relation stays open until the scan has ended.
         let reader = (self.reader).get_or_insert_with(|| unsafe { Reader::new(Index::open(index)) });
         if self.deletions_of_reader != self.deletions_of_window {
-            // It may have entries at hand that it has read before.
+            // The reader may hold entries that it read earlier.
             reader.reset();
             self.deletions_of_reader = self.deletions_of_window;
         }
@@ -531,7 +531,7 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             if (*descriptor).kill_prior_tuple {
                 scan.killed.extend(scan.position.entry().cloned());
             }
-            // Rows that nobody sees may be many, one after another.
+            // Invisible rows may be many, one after another.
             pgrx::check_for_interrupts!();
         }
         false

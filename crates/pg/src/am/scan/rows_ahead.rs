@@ -24,8 +24,8 @@ const REACH_MAX: usize = 32;
 /// How far rows are announced.
 #[derive(Debug, Default)]
 pub(super) struct RowsAhead {
-    /// How many pages this process had read when the scan began or returned an entry last, that the
-    /// server's buffers had not.
+    /// How many pages outside the server's buffers this process had read when the scan began or
+    /// last returned an entry.
     misses: i64,
     /// How many rows were returned that were waited for.
     waited: usize,

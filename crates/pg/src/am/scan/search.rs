@@ -1,8 +1,8 @@
 //! Where the entries lie that a scan's keys ask for.
 //!
-//! Columns that are equal to a value, or to any of some, are taken together with the first one that
-//! is not: they say in which ranges of the index matching entries lie. Conditions on columns behind
-//! that one are looked at entry by entry.
+//! The leading columns that equal a value, or any of some, and the first column that does not,
+//! determine the ranges of the index where matching entries lie. Conditions on later columns are
+//! checked entry by entry.
 
 #![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
 
@@ -356,7 +356,7 @@ impl Condition {
         }
     }
 
-    /// Asks for values between two ends, beyond what is asked for.
+    /// Restricts the values to those between two ends.
     fn narrow(&mut self, start: Option<Limit>, end: Option<Limit>) {
         let column = self.column;
         let is_stricter = |new: &Limit, old: &Option<Limit>, further: Ordering| {
@@ -373,7 +373,7 @@ impl Condition {
         }
     }
 
-    /// Asks for one of some values, beyond what is asked for.
+    /// Restricts the values to a list.
     fn list(&mut self, mut values: Vec<Vec<u8>>) {
         let compare = |a: &[u8], b: &[u8]| {
             step();
@@ -511,8 +511,8 @@ fn refuse(strategy: u32) -> ! {
     )
 }
 
-/// The elements of an array, in memory of the query: a scan may begin anew for each row of another
-/// table, so it is given back each time.
+/// The elements of an array, in memory of the query: a scan may restart for each row of another
+/// table, so the memory is freed each time.
 struct Elements {
     /// Whether the array is a copy of the datum's.
     is_copy: bool,

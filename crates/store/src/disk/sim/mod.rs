@@ -68,7 +68,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Something that others do between two calls of whoever reads or writes a file.
+/// Something that others do right after an access to a file.
 struct Interruption {
     access: Access,
     inode: Inode,
@@ -99,13 +99,13 @@ struct State {
     /// The calls so far, if they are recorded.
     record: Option<Vec<Event>>,
     calls: u64,
-    /// Bytes of each request to fetch some ahead.
+    /// The length of each prefetch request.
     read_ahead: Vec<u64>,
     fault: Option<Fault>,
     interruption: Option<Interruption>,
     /// Bytes that all files together may have.
     capacity: u64,
-    /// Whether sectors of zeros take no space, as far as a file is asked how much it takes.
+    /// Whether files report sectors of zeros as taking no space.
     has_holes: bool,
     /// Whether nothing can be created.
     is_read_only: bool,
@@ -203,7 +203,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// The requests since the last time to fetch bytes ahead: how many bytes each.
+    /// The lengths of the prefetch requests since the last call.
     pub(crate) fn take_read_ahead(&self) -> Vec<u64> {
         std::mem::take(&mut self.state.lock().read_ahead)
     }
@@ -218,8 +218,8 @@ impl SimDisk {
         self.state.lock().fault = fault;
     }
 
-    /// Does something once, after the next access to a file, on the thread that has it. Whatever
-    /// locks that thread holds it still has.
+    /// Does something once, after the next access to a file, on the accessing thread, which still
+    /// holds its locks.
     pub(crate) fn interrupt(&self, access: Access, name: &Path, then: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
         state.interruption = Some(Interruption {
@@ -242,7 +242,7 @@ impl SimDisk {
         self.state.lock().capacity = bytes;
     }
 
-    /// Lets files say that they have holes where they have zeros.
+    /// Sets whether files report holes where they have zeros.
     pub(crate) fn set_holes(&self, has_holes: bool) {
         self.state.lock().has_holes = has_holes;
     }

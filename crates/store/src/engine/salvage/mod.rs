@@ -1,9 +1,9 @@
 //! Salvage: what is whole in a damaged store, copied into a new one.
 //!
-//! Nothing that is read is needed for the rest to be read. Rows are taken from every leaf that is
-//! whole, whether the nodes above it are or not: a leaf names its table. They keep their sequence
-//! numbers, so the log, or what is whole of it, is then applied as recovery does it. The new store
-//! is recovered into, and begun like any other: until it is whole there is no store.
+//! No part needs another to be read. Rows are taken from every leaf that is whole, whether the
+//! nodes above it are or not: a leaf names its table. They keep their sequence numbers, so the log,
+//! as far as it is whole, is then applied as in recovery. The new store is begun and recovered like
+//! any other: until it is whole there is no store.
 
 mod report;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use crate::rows::{BatchRows, Generation, SortedBatch};
 use crate::table::{BlockFiles, Catalogue, Layout, StoredTable, TableRemains, owner_of};
 use crate::wal::{Log, LogRemains, Record};
 
-/// Everything that is damaged in a store, which need not be in a state to be opened.
+/// Lists all damage in a store, which need not be fit to be opened.
 pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> {
     let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk.clone()));
     let _lock = lock_source(&*disk, dir)?;
@@ -104,7 +104,7 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
     Ok(report)
 }
 
-/// Keeps writers away from a store that is there.
+/// Locks writers out of an existing store.
 fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
     let data = dir.join(DATA_FILE);
     match entries(disk, dir)? {
@@ -144,9 +144,9 @@ impl<'d> Source<'d> {
             .open(&data)
             .map_err(|source| Error::io(&data, "open", source))?;
         let superblock = match PageFile::read_superblock(&data, &*file) {
-            // A superblock that is not whole is that of a checkpoint that was cut short, of which
-            // nothing is missed, unless the log that the other one needs is gone: then there was a
-            // newer checkpoint, and this one's pages are written over.
+            // A damaged superblock belongs to an interrupted checkpoint, and nothing is missing,
+            // unless the log that the other one needs is gone: then there was a newer checkpoint,
+            // and the pages of the other one are overwritten.
             Ok((superblock, damage)) => {
                 let is_newest =
                     damage.is_none() || log.start().is_some_and(|start| start <= superblock.log_start);
@@ -218,13 +218,13 @@ impl Source<'_> {
         BlockFiles::of_damaged(self.disk.clone(), self.dir, id)
     }
 
-    /// Where the log begins that is to be read.
+    /// Where the log to be read begins.
     fn log_start(&self) -> u64 {
         let superblock = self.superblock.as_ref();
         superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start)
     }
 
-    /// Gives what is whole of the log behind the checkpoint to `apply`.
+    /// Gives the intact records after the checkpoint to `apply`.
     fn replay(
         &self,
         problems: &mut Vec<Error>,
@@ -366,7 +366,7 @@ impl<'t> Target<'t> {
         Ok(records)
     }
 
-    /// Counts the rows of each table, and makes a store of it all.
+    /// Counts the rows of each table, and completes the store.
     fn finish(mut self, disk: Arc<dyn Disk>) -> Result<Vec<u64>> {
         let recovery = &mut self.recovery;
         recovery.checkpoint(LOG_START)?;

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Rows,
     /// By their text.
     Keyed,
-    /// Not at all: there is one of a time.
+    /// Not at all: each time has one row.
     Grid,
 }
 

@@ -1,4 +1,4 @@
-//! The rows of a table that give way to those of a batch.
+//! The rows of a table that those of a batch replace.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ pub(super) struct Gone {
     /// The other rows, by their places, ascending.
     rows: Vec<Place>,
     pub(super) count: u64,
-    /// Rows that all give way, and no other stands between them.
+    /// Replaced rows with no other row between them.
     run: Vec<Place>,
     /// The time of the last row that was left.
     left: Option<i64>,
@@ -33,7 +33,7 @@ impl Gone {
         }
     }
 
-    /// The range ends: of its times there are no other rows.
+    /// Ends the range: its times have no other rows.
     pub(super) fn end_range(&mut self) {
         self.end_run(None);
         self.left = None;

@@ -142,7 +142,7 @@ fn add_words<const WIDTH: usize>(
     });
 }
 
-/// Adds a value to the hash of each row; what a null has for a value is of no account.
+/// Adds a value to the hash of each row; the bytes under a null do not matter.
 fn add<V: Hash>(
     hasher: &DefaultHashBuilder,
     column: &ArrayRef,

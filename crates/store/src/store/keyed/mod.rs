@@ -26,8 +26,8 @@ use crate::error::{Error, Result};
 use crate::rows::{check_columns, to_stored};
 use crate::table::Layout;
 
-/// As many rows of other times may be read for each time that is looked for, and [`READ_ALWAYS`]
-/// besides: one long scan takes less time than many short ones.
+/// This many rows of other times may be read for each time looked for, and [`READ_ALWAYS`] besides:
+/// one long scan takes less time than many short ones.
 const READ_EACH: u64 = 8;
 const READ_ALWAYS: u64 = 1024;
 
@@ -41,7 +41,7 @@ pub(super) struct Upsert {
 }
 
 impl Table {
-    /// Whether a row takes the place of another one. Rows of a sparse table do that by themselves.
+    /// Whether a row may replace another by its key. Sparse tables replace rows by themselves.
     pub(super) fn has_key(&self) -> bool {
         self.schema().key().is_some() && self.layout() == Layout::Indexed
     }

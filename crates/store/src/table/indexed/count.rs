@@ -1,4 +1,4 @@
-//! Counting rows by what the indexes of runs say.
+//! Counting rows from the indexes of runs.
 
 use std::ops::Bound;
 

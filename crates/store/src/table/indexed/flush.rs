@@ -18,7 +18,7 @@ const BATCH_ROWS: usize = 1 << 14;
 /// Bytes that they have at most: far less than the text that an array can hold.
 const BATCH_BYTES_MAX: usize = 512 << 20;
 
-/// Rows are kept longer than the retention asks by this share of it at most.
+/// Rows outlive the retention by at most one part in this many.
 const EXPIRY_SHARE: u64 = 16;
 
 /// Rows that maintenance may write for a hundred rows that are flushed, when no more is pending
@@ -48,9 +48,9 @@ impl AddAssign for FlushedRows {
     }
 }
 
-/// Moves what a sealed head has into the tree of a table: deletions first, which are about what the
-/// tree has, then what they and the retention leave of the head's own rows; then does maintenance.
-/// The entry of the table is made what it is afterwards.
+/// Moves a sealed head into the tree of a table: first the deletions, for the rows of the tree,
+/// then the head's own rows that they and the retention leave; then does maintenance. Updates the
+/// entry of the table.
 pub(crate) fn flush(
     pages: &impl PageStore,
     table: &mut TableEntry,
@@ -106,15 +106,15 @@ fn expired<S: PageStore>(
     let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence, are_settled) else {
         return Ok(None);
     };
-    // A sixteenth of the time later: the leaves in which the time ends are not written at each
-    // flush.
+    // Late by a sixteenth of the retention, so that not every flush rewrites the leaves where it
+    // ends.
     let slack = table.retention.unwrap_or(0) / EXPIRY_SHARE;
     let due = expired.times.end().saturating_sub_unsigned(slack);
     let is_due = oldest(tree)?.is_some_and(|oldest| oldest <= due);
     Ok(Some((expired, is_due)))
 }
 
-/// Takes the rows that were deleted out of every run; returns how many they were.
+/// Removes deleted rows from every run; returns how many they were.
 fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions) -> Result<u64> {
     let mut removed = 0;
     let judge = |leaf: &LeafEntry| {
@@ -180,7 +180,7 @@ fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) ->
     })
 }
 
-/// Parts of a range, of so many each but for the last.
+/// Splits a range into parts of `len`, the last of which may be shorter.
 fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range.step_by(len).map(move |begin| begin..end.min(begin + len))
@@ -215,8 +215,7 @@ fn right_edge<S: PageStore>(tree: &Body<S>) -> Result<Option<Place>> {
     Ok(last.or(interval.low).map(Place::of_edge))
 }
 
-/// Does what maintenance is due, for so many rows that were flushed; returns how many rows it
-/// wrote.
+/// Does the maintenance that is due after a flush of `rows` rows; returns how many rows it wrote.
 fn maintain<S: PageStore>(tree: &Body<S>, rows: u64) -> Result<u64> {
     let behind = MAINTENANCE_SLOPE * tree.backlog()?.saturating_sub(100);
     let share = (MAINTENANCE_SHARE + behind).min(MAINTENANCE_SHARE_MAX);

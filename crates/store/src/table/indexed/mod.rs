@@ -1,10 +1,10 @@
 //! Tables of the indexed layout: rows in a Bε-tree of compressed column runs, ordered by (time,
 //! sequence number).
 //!
-//! A flush sorts the rows of a head and writes them as runs. Those behind everything the table has
-//! go to its right edge, where they stay; what is late goes to the root and is pushed down in
-//! batches, by the flusher, a bounded piece at each flush. Readers take the runs of one leaf
-//! interval after another and merge what overlaps.
+//! A flush sorts the rows of a head and writes them as runs. Rows after everything the table has go
+//! to its right edge, where they stay; late rows go to the root, and the flusher pushes them down
+//! in batches, a bounded piece at each flush. Readers take the runs of one leaf interval after
+//! another and merge what overlaps.
 //!
 //! | | |
 //! |---|---|

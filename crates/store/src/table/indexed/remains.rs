@@ -4,9 +4,8 @@
 //! of its run and the nodes above are whole or not. A row may stand in two leaves, one of which was
 //! pushed down: it is taken once.
 //!
-//! Where leaves are lost, what is left of older runs fills the gaps: of them those rows are taken
-//! for which no leaf is left. Rows deleted since the copy was written come back by that; without it
-//! all rows of the leaf would be gone.
+//! Where leaves are lost, rows of older runs for which no leaf is left fill the gaps. Rows deleted
+//! since the copy was written come back by that; without it all rows of the leaf would be gone.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -143,7 +142,7 @@ impl LeafRemains {
         problems: &mut Vec<Error>,
     ) -> Result<()> {
         let mut leaves = std::mem::take(&mut self.leaves);
-        // If there is no gap, nothing of what is outdated is missing.
+        // Without a gap, nothing in outdated leaves is missing.
         leaves.retain(|leaf| !(leaf.is_outdated && self.gaps.is_empty()));
         leaves.sort_unstable_by_key(|leaf| leaf.header.first);
         let mut waiting = leaves.into_iter().peekable();
@@ -201,8 +200,7 @@ impl LeafRemains {
     /// Reads a leaf once more, all of it.
     fn open(&self, place: &LeafPlace, pages: &Remains) -> Result<Open> {
         let damaged = |reason: &str| pages.damaged(place.id, place.slot, reason.into());
-        // On a bad disk what was read once need not be read again; that is no failure of the new
-        // store.
+        // On a bad disk the second read of a page may fail; that is no failure of the new store.
         let page = pages.read(place.id, place.slot)?;
         let contradicts = |error: bedload_pages::Error| damaged(&error.to_string());
         let leaf = RunLeaf::open(place.id, page).map_err(contradicts)?;
@@ -244,7 +242,7 @@ impl LeafRemains {
         })
     }
 
-    /// Where leaves are missing: those that an index has, and nobody has found.
+    /// Where leaves are missing: those that an index lists and that were not found.
     fn find_gaps(&self) -> Vec<Gap> {
         let whole = self.leaves.iter().filter(|leaf| !leaf.is_outdated);
         let whole: HashSet<PageId> = whole.map(|leaf| leaf.id).collect();

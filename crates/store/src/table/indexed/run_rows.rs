@@ -22,7 +22,7 @@ pub(super) struct Piece {
     pub(super) rows: Range<usize>,
     /// Which rows match the filter of the scan; none if all do.
     pub(super) matching: Option<BooleanBuffer>,
-    /// How many bytes a row has: of a leaf, which has few, on average; else at most.
+    /// Bytes of a row: of a leaf, which has few rows, the average; else the maximum.
     pub(super) row_bytes: usize,
     /// Whether ranks stand in for the sequence numbers of the places: the rows are compared with
     /// no others.
@@ -107,7 +107,7 @@ impl RunRows {
         }
     }
 
-    /// The next rows in the direction of the scan, at most so many; `None` behind the last.
+    /// The next rows in the direction of the scan, at most `most`; `None` after the last.
     /// `is_alone` says that they are compared with no others.
     pub(super) fn next(&mut self, wanted: &Wanted, most: usize, is_alone: bool) -> Result<Option<Piece>> {
         loop {
@@ -184,15 +184,15 @@ impl HeadRows {
         Self { run, rows }
     }
 
-    /// The place of the next row; `None` behind the last.
+    /// The place of the next row; `None` after the last.
     pub(super) fn edge(&self, reverse: bool) -> Option<RowPlace> {
         let mut rows = self.rows.clone();
         let row = if reverse { rows.next_back() } else { rows.next() };
         row.map(|row| self.run.place(row))
     }
 
-    /// The next rows in the direction of the scan: about so many if they are packed, else all.
-    /// `None` behind the last.
+    /// The next rows in the direction of the scan: about `most` if they are packed, else all.
+    /// `None` after the last.
     pub(super) fn next(&mut self, wanted: &Wanted, most: usize) -> Option<Piece> {
         if self.rows.is_empty() {
             return None;

@@ -174,7 +174,7 @@ impl IndexedScan {
         });
     }
 
-    /// The next rows, up to so many; `None` behind the last.
+    /// The next rows, at most `most`; `None` after the last.
     pub(crate) fn next(&mut self, most: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
         self.batches += 1;
         let mut output = Output::default();
@@ -246,7 +246,7 @@ impl IndexedScan {
             interval.high.map(Place::of_edge),
         );
         let (from, to) = self.bounds;
-        // So that a scan comes to an end whatever the pages hold.
+        // Ends the scan whatever the pages hold.
         let leads_on = match (self.wanted.reverse, from, to) {
             (false, Bound::Included(from) | Bound::Excluded(from), _) => high.is_none_or(|high| high > from),
             (true, _, Bound::Included(to)) => low.is_none_or(|low| low <= to),
@@ -287,7 +287,7 @@ impl IndexedScan {
         Ok(())
     }
 
-    /// Behind the last row of an interval: on to the next one, if there is one.
+    /// Moves on after the last row of an interval, to the next one if there is one.
     fn leave(&mut self) {
         let Some(fence) = self.fence else {
             self.state = ScanState::Over;
@@ -357,7 +357,7 @@ impl IndexedScan {
             return Some((number, None));
         }
         let next = place(next);
-        // In reverse the fence is the first row of the interval, else the first behind it. Only
+        // In reverse the fence is the first row of the interval, else the first after it. Only
         // heads reach beyond it.
         let is_within = |fence: Place| if reverse { next >= fence } else { next < fence };
         if !self.fence.is_none_or(is_within) {

@@ -19,7 +19,7 @@ use crate::rows::{
 
 pub(super) const MAGIC: u16 = 0xBED3;
 
-/// Bytes of a column that are asked for before they are copied; copying asks for the others.
+/// Bytes of a column prefetched before it is copied; copying prefetches the others.
 const APPROACHED_BYTES: usize = 512;
 
 /// The header of a block.
@@ -83,7 +83,7 @@ impl Header {
     }
 }
 
-/// Whose block is to be read.
+/// The owner of a block to be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'t> {
     pub(super) table: u32,
@@ -192,15 +192,13 @@ impl<'b> BlockView<'b> {
         to
     }
 
-    /// The first stretch of slots with rows that begins at `from` or behind, and ends at `to` or
-    /// before.
+    /// The first stretch of slots with rows, within `from..to`.
     pub(super) fn next_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
         let begin = self.find(from, to, true);
         (begin < to).then(|| begin..self.find(begin, to, false).min(to))
     }
 
-    /// The last stretch of slots with rows that ends at `to` or before, and begins at `from` or
-    /// behind.
+    /// The last stretch of slots with rows, within `from..to`.
     pub(super) fn last_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
         let last = (from..to).rev().find(|&slot| self.has(slot))?;
         let begin = (from..last)

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 pub(super) struct BlockFile {
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
-    /// Held during a sync; why one has failed. The system tells a failure to one of those who sync
-    /// at the same time.
+    /// Held during a sync; why one has failed. The system reports a failure to only one of the
+    /// threads that sync at the same time.
     synced: Mutex<Option<Arc<str>>>,
 }
 

@@ -1,10 +1,10 @@
-//! Making blocks at once, without the way through the head: for batches that fill them.
+//! Making blocks directly, bypassing the head, from batches that fill them.
 //!
 //! The blocks of long batches are written before the log names them, and synced with the record
 //! that does (rule 2). Those of shorter ones stay in memory: the log has their rows, and the next
-//! flush writes them ([`unwritten`](super::unwritten)). Only blocks are taken all of whose rows the
-//! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the
-//! same time. Whether a block is still empty is asked once more under the commit lock.
+//! flush writes them ([`unwritten`](super::unwritten)). Only blocks that the batch fills, or that
+//! are empty, are taken: then there is nothing to be merged, whatever is written at the same time.
+//! Whether a block is still empty is checked again under the commit lock.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Target<'_> {
         let mut begin = 0;
         while begin < times.len() {
             let block = block_of(times[begin]);
-            // A block has at most so many rows, and times ascend.
+            // A block has at most this many rows, and times ascend.
             let most = times.len().min(begin + shape.rows_per_block());
             let rows = begin..begin + times[begin..most].partition_point(|&time| block_of(time) == block);
             begin = rows.end;
@@ -139,8 +139,8 @@ impl Target<'_> {
         Ok((parts, rest))
     }
 
-    /// Whether a block has no row, and nobody has written one that waits to be flushed. A long
-    /// batch that is being written may have rows of any block, which nobody sees yet.
+    /// Whether a block has no row, flushed or waiting to be. A long batch that is being written may
+    /// have rows of any block, not visible yet.
     fn is_empty(&self, latest: &Latest, block: i64) -> Result<bool> {
         if latest.is_behind {
             return Ok(false);
@@ -150,8 +150,8 @@ impl Target<'_> {
         let last = i64::try_from(shape.rows_per_block() - 1).expect("rows of a block are few");
         let first = shape.first_tick(block);
         let times = (grid.time(first), grid.time(first.wrapping_add(last)));
-        // At the ends of all numbers a block has fewer ticks than others; it is left to the other
-        // way.
+        // At the ends of the number range a block has fewer ticks than others; it goes through the
+        // head.
         if times.0 > times.1
             || newest_in_heads(heads, block, u64::MAX).is_some()
             || heads.iter().any(|head| head.has_rows(times.0..=times.1))
@@ -194,7 +194,7 @@ impl Target<'_> {
         for part in parts {
             let (layer, born) = loop {
                 let now = latest();
-                // Its places are those of the views that are left.
+                // The table was dropped: its places belong to the views that are left.
                 if now.sparse.is_none() {
                     return Ok(None);
                 }
@@ -214,7 +214,7 @@ impl Target<'_> {
             let built = match &mut writer {
                 Some(writer) => writer.place(part.block, layer).and_then(build),
                 None => {
-                    // All that a block without text takes, so that it stays where it is made.
+                    // Room for all of a block without text, so that it is not moved.
                     let mut bytes = Vec::with_capacity(owner.shape.block_bytes());
                     let built = build(&mut bytes);
                     built.inspect(|named| files.unwritten.put(owner, part.block, named, bytes.into()))
@@ -238,8 +238,8 @@ impl Target<'_> {
         Ok(true)
     }
 
-    /// Frees the places of blocks that are not named after all, and waits for what was begun with
-    /// them: that a sync failed is told once, and may be about what others have written.
+    /// Frees the places of blocks that are not named after all, and waits for the syncs begun for
+    /// them: a failed sync is reported once, and may concern what others have written.
     pub(crate) fn give_up(&self, direct: &Direct) -> Result<()> {
         self.free(&direct.blocks);
         direct

@@ -156,7 +156,7 @@ fn expired_files(
     }))
 }
 
-/// The files that have, or will have, blocks that something happens to.
+/// The files that have, or will have, blocks that the flush changes.
 fn affected_files(
     sparse: &SparseEntry,
     rows: &[NewRow<'_>],
@@ -194,7 +194,7 @@ struct TableFlush<'f> {
 }
 
 impl TableFlush<'_> {
-    /// Does what is to be done in one file, and writes its map anew.
+    /// Does the work of one file, and rewrites its map.
     fn file(
         &mut self,
         tree: &FileTree<&WorkingPages>,
@@ -309,7 +309,7 @@ impl TableFlush<'_> {
             })
     }
 
-    /// Makes the block what it is to be; returns what the map is to say of it.
+    /// Brings the block up to date; returns its entry for the map.
     fn block(&mut self, work: Work<'_, '_>) -> Result<Option<BlockRef>> {
         let (owner, files) = (self.owner, self.flush.files);
         // All of them: snapshots may see those that others were written over.
@@ -350,7 +350,7 @@ impl TableFlush<'_> {
         Ok(rewritten)
     }
 
-    /// Writes the block anew with these rows and deletions applied to what it was.
+    /// Rewrites the block with these rows and deletions applied.
     fn rewrite(
         &mut self,
         work: &Work<'_, '_>,

@@ -112,7 +112,7 @@ impl Grid {
         i64::try_from(self.time_wide(tick)).is_ok()
     }
 
-    /// The tick at or before `time`, as `snap` has it; none if the time is refused.
+    /// The tick that `snap` chooses for `time`; none if the time is refused.
     pub(crate) fn snap(&self, time: i64, snap: Snap) -> Option<i64> {
         let (tick, is_exact) = self.tick(time);
         if is_exact {

@@ -22,7 +22,7 @@ impl HeadRow {
         self.cells.bit(bit, self.row)
     }
 
-    /// A fixed column of the row, which has so many bytes.
+    /// A fixed column of the row, whose values have `width` bytes.
     pub(super) fn fixed(&self, column: usize, width: usize) -> &[u8] {
         self.cells.fixed(column, width, self.row..self.row + 1)
     }

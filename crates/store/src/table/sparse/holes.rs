@@ -1,5 +1,5 @@
-//! Whether the file system has holes. Without them everything is right, and the files of a sparse
-//! table are as long as their last block of the highest layer says.
+//! Whether the file system has holes. Without them everything works, but the files of a sparse
+//! table take space up to their last block of the highest layer.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ const PROBE_BYTES: u64 = if cfg!(any(test, fuzzing)) {
 };
 
 impl BlockFiles {
-    /// Whether files of this store can have holes. Said to be so if that could not be found out.
+    /// Whether files of this store can have holes; assumed if that cannot be found out.
     pub(crate) fn has_holes(&self) -> bool {
         if let Some(&known) = self.has_holes.get() {
             return known;

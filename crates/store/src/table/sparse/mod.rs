@@ -11,9 +11,9 @@
 //! - A bitmap in each block says which ticks have rows, so that a row of zeros is told from none;
 //!   blocks have checksums.
 //! - A block is never written in place. Each has room in its file for several *layers*, all but one
-//!   of which are holes; a changed block goes to a layer that nobody needs, and where it stood
-//!   before the next one stands, or a hole. So a torn block is one that no checkpoint names, and a
-//!   snapshot goes on reading what it began with.
+//!   of which are holes; a changed block goes to a free layer, and its old place takes the next
+//!   version, or becomes a hole. So a torn block is one that no checkpoint names, and a snapshot
+//!   goes on reading what it began with.
 //! - Which layer counts is written in the *block map*, one page for each file, beside the block's
 //!   checksum. The pages are those of the store, and with them the map is versioned, rolled back
 //!   and made durable by checkpoints.

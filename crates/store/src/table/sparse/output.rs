@@ -41,7 +41,7 @@ impl<'s> Output<'s> {
         }
     }
 
-    /// Whether so many rows are best taken at once: they are all there are, and few.
+    /// Whether `rows` are best taken at once: they are all there are, and few.
     pub(super) fn takes_whole(&self, rows: usize) -> bool {
         self.builder.takes_whole(rows)
     }

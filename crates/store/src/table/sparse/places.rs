@@ -11,8 +11,8 @@ use crate::rows::BlockRef;
 /// flush, which needs a layer, too.
 const DIRECT_LAYERS: u8 = 8;
 
-/// Space that places which nobody needs may keep, all together: writing a block where one stood
-/// before costs less than giving the space back and taking other space.
+/// The most space that free places may keep, all together: writing over a place costs less than
+/// freeing its space and taking new space.
 const KEPT_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     4 << 10
 } else {
@@ -56,7 +56,7 @@ struct Pending {
     replaced: Vec<Waiting>,
 }
 
-/// Something that is to go once no view from `born` on and before `dead` is held.
+/// Something to be removed once no view in `born..dead` is held.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     what: Replaced,
@@ -95,7 +95,7 @@ pub(super) struct Place {
     pub(super) layer: u8,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Whether the block is there still, elsewhere, and will be as long whenever it is written.
+    /// Whether the block still exists, elsewhere, and always has the same length.
     is_kept: bool,
 }
 
@@ -273,11 +273,10 @@ impl Places {
     /// Gives up a block that the map named from checkpoint `born` on, within the flush under way.
     pub(super) fn replace(&mut self, place: Place, born: u64) {
         let name = (place.name(), place.layer);
-        // Until the flush is published the last checkpoint needs it; behind that, perhaps a
+        // Until the flush is published the last checkpoint needs it; after that, perhaps a
         // snapshot.
         let is_new = self.busy.entry(place.name()).or_default().insert(place.layer);
-        // One that this flush has adopted was named by no map: after a failure the log names it
-        // still.
+        // No map named a block that this flush has adopted: after a failure the log still names it.
         self.pending.adopted.remove(&name);
         if self.pending.allocated.remove(&name) || is_new {
             self.pending.discarded.push(name);
@@ -320,8 +319,8 @@ impl Places {
         for waiting in &mut replaced {
             waiting.dead = checkpoint;
         }
-        // A file that was written to while it waited to go waits anew: views of what was written
-        // there may need it.
+        // A file that was written to while it waited to go waits again: views may need what was
+        // written there.
         let goes: HashSet<(u32, i64)> = replaced.iter().filter_map(Waiting::file).collect();
         if !goes.is_empty() {
             let is_other = |waiting: &Waiting| waiting.file().is_none_or(|file| !goes.contains(&file));
@@ -376,8 +375,8 @@ impl Places {
                 continue;
             }
             let mut busy = self.busy.range((table, first)..=(table, last));
-            // Somebody may be writing a block of the file at this moment (rule 1); the removal then
-            // waits.
+            // Another thread may be writing a block of the file at this moment (rule 1); the
+            // removal then waits.
             let is_unused = busy.all(|(name, &set)| freed.get(name).is_some_and(|free| *free == set));
             if is_unused && remove(table, file) {
                 removed.insert((table, file));
@@ -412,8 +411,8 @@ impl Places {
         given_back
     }
 
-    /// Takes places that are kept and have more than so many bytes together, the oldest ones, into
-    /// use.
+    /// If the places that are kept have more than `limit` bytes together, takes the oldest ones
+    /// into use.
     pub(super) fn take_kept(&mut self, limit: u64) -> Vec<Place> {
         let taken = self.kept.take_excess(limit);
         for place in &taken {
@@ -427,7 +426,7 @@ impl Places {
         self.settled
     }
 
-    /// Forgets the places of a dropped table: nobody writes there any more.
+    /// Forgets the places of a dropped table: nothing is written there any more.
     pub(super) fn forget(&mut self, table: u32) {
         self.busy.retain(|name, _| name.0 != table);
         self.kept.forget(|place| place.table == table);
@@ -561,7 +560,7 @@ mod tests {
             [5, 0, 1, 2],
             "one that is not written again, and the oldest of the others"
         );
-        // Nobody gets a place whose space is being given back.
+        // No request gets a place whose space is being given back.
         assert_eq!(places.allocate((1, 0), Some(0)), Some(1));
         assert_eq!(places.allocate((1, 3), Some(0)), Some(3), "this one is kept");
         given_back

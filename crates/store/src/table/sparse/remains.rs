@@ -1,7 +1,7 @@
 //! The intact parts of a sparse table in a damaged store.
 //!
 //! Every block says which it is, and whether it is whole. Where the block map of a file is lost, or
-//! the block that it names is not whole, the newest of the layers that are counts instead.
+//! the block that it names is damaged, the newest whole layer counts instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,7 +163,7 @@ impl BlockRemains {
             gaps: match missing {
                 Some(0) => Vec::new(),
                 Some(_) => self.gaps.clone(),
-                // Without its map nobody knows what else was in a file.
+                // Without its map it is unknown what else a file had.
                 None => vec![Gap { from: None, to: None }],
             },
         }
@@ -205,7 +205,7 @@ impl BlockFiles {
     }
 }
 
-/// The newest writing of a block that is whole, in whichever layer it stands.
+/// The newest whole version of a block, in whichever layer it is.
 fn newest_whole(source: &BlockFiles, owner: Owner<'_>, block: i64) -> Option<Vec<u8>> {
     let stride = usize::try_from(owner.shape.stride).ok()?;
     let len = source.file_len(owner, block)?;

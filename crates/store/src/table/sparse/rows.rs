@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::rows::TableEntry;
 use crate::rows::{BatchBuilder, Deletions, Filter, Place, Projection};
 
-/// Rows that are held against a filter at a time.
+/// Rows that are tested against a filter at a time.
 const FILTERED_ROWS: usize = 8192;
 
 /// A scan of a sparse table under way.
@@ -85,7 +85,7 @@ impl SparseScan {
         })
     }
 
-    /// The next rows, up to so many; `None` behind the last.
+    /// The next rows, at most `wanted`; `None` after the last.
     pub(crate) fn next(&mut self, wanted: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
         if self.filter.is_empty() {
             return self.next_unfiltered(wanted, deletions);
@@ -137,7 +137,7 @@ impl SparseScan {
         let mut ahead = std::mem::take(&mut self.ahead);
         self.fill(&mut ahead, &mut output, deletions)?;
         let Output { builder, last, .. } = output;
-        // Without a row nothing is left: only what was deleted lies behind.
+        // Without a row nothing is left: only deleted rows follow.
         let Some(last) = last.filter(|_| builder.len() > 0) else {
             return Ok(None);
         };
@@ -151,7 +151,7 @@ impl SparseScan {
         Ok(Some(batch))
     }
 
-    /// Goes on behind a row that was given. Fails if that leads back: a block whose rows are out of
+    /// Goes on after a row that was given. Fails if that leads back: a block whose rows are out of
     /// order would be read for ever.
     fn pass(&mut self, (time, _): Place) -> Result<()> {
         // There is one row of each time: nothing of this one is left.

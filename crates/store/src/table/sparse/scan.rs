@@ -23,8 +23,8 @@ use crate::rows::{Deletions, Head, Place};
 const READ_BYTES: usize = 2 << 20;
 /// Scans of at most so many blocks read them one by one into the cache, as point reads do.
 const SHORT_BLOCKS: u64 = 4;
-/// Blocks that are looked up before the first of them is copied: what the copying waits for is
-/// asked for meanwhile.
+/// Blocks that are looked up before the first of them is copied, so that their memory is prefetched
+/// meanwhile.
 const TOGETHER: usize = 16;
 
 /// A scan between two ticks.
@@ -94,7 +94,7 @@ impl<'s> BlockScan<'s> {
     /// heads in the range of the scan.
     pub(crate) fn fill(&mut self, heads: &mut HeadRows, output: &mut Output<'_>) -> Result<()> {
         let shape = self.owner.shape;
-        // Each row is asked after deletions, and text may end a batch at any block.
+        // Deletions are checked row by row, and text may end a batch at any block.
         let is_plain = self.deletions.is_empty() && !shape.has_text();
         let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
         let (begin, end) = if self.reverse { (to, from) } else { (from, to) };
@@ -132,7 +132,7 @@ impl<'s> BlockScan<'s> {
         Ok(())
     }
 
-    /// The block behind another in the direction of the scan, up to `end`.
+    /// The block after another in the direction of the scan, up to `end`.
     fn behind(&self, block: i64, end: i64) -> Option<i64> {
         if block == end {
             return None;
@@ -238,7 +238,7 @@ impl<'s> BlockScan<'s> {
         }
     }
 
-    /// The bytes of the first of some blocks, and of those behind it that are in memory.
+    /// The bytes of the first of some blocks, and of those after it that are in memory.
     fn bytes_of(&mut self, wanted: &[Wanted]) -> Result<Vec<BlockBytes>> {
         let mut bytes = Vec::with_capacity(wanted.len());
         if self.ahead.0.is_empty() {
@@ -507,8 +507,8 @@ impl<'s> BlockScan<'s> {
         Ok(part(block))
     }
 
-    /// The block and those that stand behind it in the direction of the scan, as far as one call
-    /// can read them all and the scan will want them.
+    /// The block and those after it in the direction of the scan, as far as one call can read them
+    /// all and the scan will want them.
     fn run(&mut self, block: i64, named: &BlockRef) -> Result<Vec<(i64, BlockRef)>> {
         let shape = self.owner.shape;
         let mut run = vec![(block, *named)];

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::rows::BlockRef;
 use crate::rows::{ColumnPlace, TableSchema};
 
-/// Blocks take whole units of the disk; under test the least there is.
+/// Blocks take whole units of the disk; under test the smallest there is.
 const UNIT_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
 /// The length that blocks should have, so that reading one row costs little and reading many does
 /// not cost a call each.
@@ -204,8 +204,7 @@ impl Shape {
         )
     }
 
-    /// The tick of the first slot of a block. It may lie below all numbers, and is then what
-    /// remains of it.
+    /// The tick of the first slot of a block. It wraps if it lies below the least number.
     pub(super) fn first_tick(&self, block: i64) -> i64 {
         block.wrapping_mul(i64::try_from(self.rows).expect("at most ROWS_MAX"))
     }

@@ -137,8 +137,8 @@ impl SparseEntry {
         }
     }
 
-    /// Reads which files there are from the tree at `root`. Damage there is the table's alone, and
-    /// told by whoever wants its files.
+    /// Reads which files there are from the tree at `root`. Damage there affects this table alone,
+    /// and is reported once its files are needed.
     pub(crate) fn load_files(&mut self, pages: &impl PageRead, root: PageId, file: &Path) -> Result<()> {
         self.files = match read_files(pages, root, file) {
             Ok(files) => Files::Known(Arc::new(files)),

@@ -1,11 +1,11 @@
 //! Blocks that commits have made and left in memory: their rows are in the log, and the next flush
-//! writes them, many together, to the places that were taken for them. Until then whoever looks for
-//! such a block finds it here.
+//! writes them, many together, to the places that were taken for them. Until then such a block is
+//! read from here.
 //!
 //! A block is put here before a head names it, and taken out once a checkpoint names it, its place
-//! is given up, or its table was dropped and no view has it: so a place that is free has none, and
-//! who finds none while a head or map names the block finds it in its file. A flush that fails
-//! leaves it here: what that one wrote was perhaps not synced, and the next one writes it again.
+//! is given up, or its table was dropped and no view has it: so a free place has none here, and a
+//! block that a head or map names and that is not here is in its file. A failed flush leaves it
+//! here: what it wrote may not be synced, and the next flush writes it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

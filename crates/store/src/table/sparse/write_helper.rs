@@ -17,8 +17,8 @@ pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
 
-/// A thread that writes while the next blocks are made, and syncs while the log is. Threads that
-/// nobody uses wait for the next writer.
+/// A thread that writes while the next blocks are made, and syncs while the log is. Idle threads
+/// wait for the next writer.
 #[derive(Debug)]
 pub(super) struct Helper {
     /// None once the thread is to end.
@@ -134,15 +134,15 @@ impl Helper {
         buffer
     }
 
-    /// Begins to sync files behind everything that was handed over.
+    /// Begins to sync files after all writes that were handed over.
     pub(super) fn sync(&self, files: Vec<Arc<BlockFile>>) -> Receiver<Result<()>> {
         let (done, synced) = channel();
         self.send(Job::Sync(files, done));
         synced
     }
 
-    /// Asks to be told once everything is written that was handed over, if there is such: to wake
-    /// somebody for each write delays the next one.
+    /// Asks for one report once all writes that were handed over are done, if there are any: waking
+    /// a thread for each would delay the next.
     pub(super) fn report(&self) -> Option<Receiver<()>> {
         (self.waiting > 0).then(|| {
             let (done, written) = channel();

@@ -15,21 +15,21 @@ use crate::wal::Pending;
 
 /// Bytes of a write past the system's cache.
 const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
-/// From so many bytes on they go there, as memory of the system's cache takes longer to be found
-/// than the disk does. With eight writes and more, little is that the disk waits for the first and
-/// that nothing is made while it does the last.
+/// At or above this many bytes writes bypass the cache, whose memory takes longer to be found than
+/// the disk takes to write. With eight writes or more, it costs little that the disk waits for the
+/// first and that nothing is made during the last.
 const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     12 << 10
 } else {
     8 * PAST_CACHE_WRITE_BYTES
 };
-/// From so many bytes on a thread syncs them while the log is synced.
+/// At or above this many bytes a thread syncs them while the log is synced.
 const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     8 << 10
 } else {
     32 << 10
 };
-/// From so many bytes on it writes, too, while blocks are made.
+/// At or above this many bytes it writes, too, while blocks are made.
 const WRITE_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     16 << 10
 } else {
@@ -44,7 +44,7 @@ pub(super) struct BlockWriter<'f> {
     file: Option<(i64, Arc<BlockFile>)>,
     offset: u64,
     bytes: Vec<u8>,
-    /// So many bytes before them bring them to an address that the disk can work with.
+    /// This many bytes before them align them for the disk.
     padding: usize,
     /// Whether they go past the system's cache.
     past_cache: bool,
@@ -142,7 +142,7 @@ impl<'f> BlockWriter<'f> {
         }
         self.files.count_write();
         if self.bytes.is_empty() && self.past_cache {
-            // With room for all that goes there it stays where it is; blocks of much text may not,
+            // With room for everything the buffer is not moved; blocks of much text may move it,
             // and go through the cache.
             self.bytes
                 .reserve(DIRECT_ALIGNMENT + PAST_CACHE_WRITE_BYTES + shape.block_bytes());
@@ -193,8 +193,7 @@ impl<'f> BlockWriter<'f> {
         Ok(std::mem::take(&mut self.written))
     }
 
-    /// Writes what waits, and begins to sync it if there is somebody to do it and `now` is the
-    /// time.
+    /// Writes what waits, and begins to sync it if there is a helper and `now` is the time.
     pub(super) fn finish_syncing(mut self, now: bool) -> Result<Unsynced> {
         self.write_out()?;
         let files = std::mem::take(&mut self.written);
@@ -204,7 +203,7 @@ impl<'f> BlockWriter<'f> {
         let report = helper.report();
         let begun = now.then(|| Mutex::new(helper.sync(files.clone())));
         let unsynced = Unsynced { files, begun };
-        // A failed sync is told once: who does not hear of it takes what was lost for durable.
+        // A failed sync is reported once: a thread that misses it takes what was lost for durable.
         let finished = helper.finish(report, |buffer| self.files.keep_buffer(buffer));
         finished.or_else(|error| unsynced.wait().and(Err(error)))?;
         Ok(unsynced)
@@ -216,7 +215,7 @@ impl Drop for BlockWriter<'_> {
         self.files.keep_buffer(std::mem::take(&mut self.bytes));
         if let Some(mut helper) = self.helper.take() {
             // Nothing is written any more once the writer is gone, so that the places of blocks
-            // that are given up can be given to others. If something failed, whoever gave up knows.
+            // that are given up can be reused. If something failed, the caller that gave up knows.
             let report = helper.report();
             let _ = helper.finish(report, |buffer| self.files.keep_buffer(buffer));
             self.files.keep_helper(helper);

@@ -11,8 +11,8 @@ use crate::sync::{MutexGuard, yield_now};
 /// that is not synced takes less time than waking a thread.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 24 };
 
-/// Whether so many bytes at an offset are the first ones of the block in which they end (rule 5 of
-/// the [log](super)).
+/// Whether `len` bytes at `offset` are the first ones of the block in which they end (rule 5 of the
+/// [log](super)).
 fn begins_block(offset: u64, len: usize) -> bool {
     let end = offset + len as u64;
     end - end % BLOCK >= offset

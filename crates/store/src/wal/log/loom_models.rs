@@ -119,7 +119,7 @@ fn loom_records_written_beside_a_sync_are_kept() {
     });
 }
 
-/// Nobody appends while the log goes on in a new segment, but records of before may be on their
+/// No thread appends while the log goes on in a new segment, but earlier records may be on their
 /// way.
 #[test]
 fn loom_a_segment_ends_with_all_its_records_durable() {

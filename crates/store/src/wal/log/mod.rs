@@ -11,13 +11,13 @@
 //!    writes. It vouches for what was written when its sync began.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync
 //!    nothing is written any more: what the disk then holds is unknown.
-//! 4. What a record names in other files may be on its way to the disk while the record is
+//! 4. Data in other files that a record names may be on its way to the disk while the record is
 //!    ([`Pending`]): `synced` is raised past the record only once that is durable, too. A record
-//!    that nothing vouches for may thus name what was lost; reading the log back ends there.
+//!    that nothing vouches for may thus name lost data; replay ends there.
 //! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written
 //!    again with what follows. Its durable bytes are the same then, so a write that power loss
-//!    tears cannot harm it. A relaxed log gives the system's cache what is new alone, and the zeros
-//!    behind it where it begins a block: none is read from the disk for that.
+//!    tears cannot harm it. A relaxed log gives the system's cache only what is new, and zeros
+//!    after it where it begins a block, so that no block is read from the disk for it.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
 //!    It counts as spare only once its new name is durable; the names of spares that an earlier
 //!    process left may not be, so these are removed. (Should power loss leave such a segment its
@@ -50,12 +50,12 @@ const CLAIM_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     1 << 20
 };
 
-/// Small records go where zeros were written before: a sync of bytes for which the file has blocks
-/// already takes less time than one that has to note that they are in use. For the same reason
-/// segments are written over those before. Each time there are as many zeros as the segment has
-/// bytes, at least so many; of many together each costs less.
+/// Small records overwrite zeros: a sync takes less time where the file has blocks in use than
+/// where it has to note that they are. For the same reason segments are written over earlier ones.
+/// Each time as many zeros are written as the segment has bytes, and at least this many; in bulk
+/// each costs less.
 const ZERO_BYTES: u64 = CLAIM_BYTES / 4;
-/// And so many at most, for which the commit that writes them waits.
+/// And at most this many, as the commit that writes them waits.
 const ZERO_BYTES_MAX: u64 = 2 * CLAIM_BYTES;
 /// Bytes that spares may have together.
 const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
@@ -130,7 +130,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// That of a file with a header and nothing else.
+    /// The extent of a file with a header and nothing else.
     const EMPTY: Self = Self {
         claimed: HEADER,
         written: BLOCK,
@@ -141,8 +141,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const HEADER: u64 = SEGMENT_HEADER_BYTES as u64;
 
 impl Log {
-    /// Creates the first segment of a new store's log. An unfinished creation may have left one;
-    /// records it cannot have.
+    /// Creates the first segment of a new store's log. An unfinished creation may have left one,
+    /// which cannot have records.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16]) -> Result<()> {
         for (start, path) in list(disk, dir)? {
             if start > 0 || Segment::has_records(disk, &path)? {
@@ -296,7 +296,7 @@ impl Log {
         self
     }
 
-    /// Appends a record and returns the position behind it. It is durable once
+    /// Appends a record and returns the position after it. It is durable once
     /// [`sync_to`](Self::sync_to) returned.
     ///
     /// # Errors
@@ -373,13 +373,13 @@ impl Log {
     }
 
     /// Makes everything durable and goes on in a new segment; returns the position at which it
-    /// begins. Nobody may append meanwhile.
+    /// begins. No thread may append meanwhile.
     ///
     /// # Errors
     ///
     /// With [`Error::NoSpace`] the log goes on as it was. After any other error nothing may be
-    /// appended: a segment that was begun may be left, and records behind its position must not
-    /// stand in the one before.
+    /// appended: a segment that was begun may be left, and records after its position must not be
+    /// in the one before.
     pub(crate) fn rotate(&self) -> Result<u64> {
         let end = self.end();
         self.sync_to(end)?;
@@ -502,7 +502,7 @@ impl Log {
         Ok(end.records)
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     pub(crate) fn end(&self) -> u64 {
         self.state.lock().end
     }

@@ -11,8 +11,8 @@ use crate::run::{Run, RunEdge};
 use bedload_pages::{PageId, PageRead};
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
-    /// Announces the pages that the filters of runs are asked on, and what is read first of runs
-    /// without a filter; returns which these are.
+    /// Announces the filter pages of runs to be asked, and for runs without a filter the first page
+    /// to be read; returns these pages.
     pub(super) fn announce_filters(
         &self,
         runs: impl Iterator<Item = Run>,
@@ -26,7 +26,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
             } else if let Ok(mut cursor) = self.run_cursor(run, bounds) {
                 match cursor.first_node() {
                     Some(node) => pages.push(node),
-                    // If it fails, so does the read of the run, which is told then.
+                    // A failure is reported when the run itself is read.
                     None => drop(cursor.find_leaves(&mut pages)),
                 }
             }
@@ -62,7 +62,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
         store.read_ahead(&nodes);
         let mut leaves = Vec::new();
         for cursor in &mut begun {
-            // If it fails, so does the read of the run, which is told then.
+            // A failure is reported when the run itself is read.
             let _ = cursor.find_leaves(&mut leaves);
         }
         leaves.retain(|leaf| !announced.contains(leaf));

@@ -53,7 +53,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
     /// prefix and tie: `most` of them or some more, fewer at the end of the range. Where prefixes
     /// are exact, and for callers that need no rows.
     ///
-    /// It is cheaper than to ask for one after another, as it sorts what the runs have at hand.
+    /// Cheaper than asking for entries one by one, as it sorts all that the runs have unpacked.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'_, O, L, S> {
         Ok(positions.len() - begin)
     }
 
-    /// Passes what is at hand up to where any run may have more that is not, and appends it to
+    /// Passes the unpacked entries up to where some run may have others, and appends them to
     /// `positions`, in order.
     fn gather(&mut self, positions: &mut Vec<(u64, u64)>) {
         let begin = positions.len();

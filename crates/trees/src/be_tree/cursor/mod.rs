@@ -17,10 +17,10 @@ use bedload_pages::{Error, PageRead, Result};
 
 /// Entries of a range of a [`BeTree`], in either direction.
 ///
-/// A cursor holds no latch between two calls. It takes the runs of one leaf's interval as they are
-/// at one moment, and those of the next as they are at a later one: every entry that is there all
-/// the time is given, once and in order, and none that never was. A run that is merged away
-/// meanwhile is left for what took its place.
+/// A cursor holds no latch between calls. It takes the runs of each leaf's interval as they are
+/// when it enters that interval: every entry present throughout is given once, in order, and no
+/// entry that never existed. If a run is merged away meanwhile, the cursor goes on in its
+/// replacement.
 ///
 /// Each leaf of a run is unpacked once, so what it held when it was read is given, even if a vacuum
 /// deletes it meanwhile.
@@ -460,8 +460,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// Sees to it that a source that was read has its next entry at hand; `false` if it had none,
-    /// and is taken out.
+    /// Ensures that a source that was read has its next entry unpacked; returns `false` and removes
+    /// the source if it has none.
     fn refresh(&mut self, index: usize) -> Result<bool, (Run, Error)> {
         let source = &mut self.sources[index];
         match source.cursor.fill() {
@@ -482,8 +482,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
     }
 
-    /// How the next entries of two sources that were read stand to each other, in the cursor's
-    /// direction.
+    /// Compares the next entries of two sources that were read, in the cursor's direction.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let heads = (self.heads[a], self.heads[b]);
         let ordering = if self.tree.order.prefix_is_exact() || heads.0.prefix != heads.1.prefix {

@@ -75,7 +75,7 @@ fn crash<O: NumberedKeys, S: VacuumStore>(
     let swept = store.sweep(&|page| report.pages.contains(&page)).expect("swept");
     counts.swept += swept.len() as u64;
     compare(&tree, &mut history, &doubtful, now, fault);
-    // Life goes on.
+    // Go on with the recovered tree.
     let mut world = World::new(&tree, &mut history, seed + 1, now);
     for _ in 0..200 {
         world.step(&|| false);

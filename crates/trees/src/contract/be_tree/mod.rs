@@ -5,7 +5,7 @@
 //!   had.
 //! - [`check_be_tree_crashes`]: such a schedule, stopped before and after each of its commits, and
 //!   opened again.
-//! - [`check_be_tree_threads`]: the same people as threads.
+//! - [`check_be_tree_threads`]: the same roles as threads.
 
 mod counts;
 mod crash;

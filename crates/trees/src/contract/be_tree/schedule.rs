@@ -1,4 +1,4 @@
-//! Everybody who works on a tree, interleaved step by step.
+//! All users of a tree, interleaved step by step.
 
 use std::ops::Bound;
 
@@ -511,7 +511,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         assert!(!is_exact || positions == expected, "{positions:?} {expected:?}");
     }
 
-    /// Everybody goes, and what is left is put in order, checked and swept.
+    /// Ends all users, then tidies, checks and sweeps the rest.
     pub(super) fn settle(&mut self) {
         self.writers.clear();
         self.readings.clear();

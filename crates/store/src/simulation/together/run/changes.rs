@@ -1,4 +1,4 @@
-//! What is changed, at random, in the store and in its model.
+//! Random changes, to the store and to its model.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Run {
         }
     }
 
-    /// Does a change; returns whether it is done. If that is unknown, the store is opened anew.
+    /// Does a change; returns whether it is done. If that is unknown, the store is opened again.
     pub(super) fn change(&mut self, change: &Change) -> bool {
         self.say(change);
         match self.perform(change) {

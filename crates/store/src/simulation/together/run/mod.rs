@@ -51,7 +51,7 @@ pub(super) struct Run {
     /// again.
     pub(super) failed: usize,
     pub(super) unknown: usize,
-    /// What was done, to be printed with a failure.
+    /// The operations done, printed with a failure.
     log: Vec<String>,
 }
 

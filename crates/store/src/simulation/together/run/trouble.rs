@@ -12,7 +12,7 @@ impl Run {
         self.views.retain(|view| !view.is_ours);
         self.marks.clear();
         self.pauses = Default::default();
-        // Dropped while a fault still is set that it died of.
+        // Dropped while the fault that it died of is still set.
         drop(self.store.take());
         self.disk.set_fault(None);
         self.disk.set_capacity(u64::MAX);
@@ -70,7 +70,7 @@ impl Run {
             }
         }
         self.disk.set_fault(None);
-        // What failed behind a change that is done ends writing, perhaps.
+        // A failure after a change that is done may end writing.
         self.change(&Change::Flush);
         self.check_now();
     }
@@ -100,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Cuts the power: of all processes nothing is left but what was synced.
+    /// Cuts the power: only what was synced is left of any process.
     fn cut(&mut self) {
         self.say("power is cut");
         let trace = self.disk.trace(self.begun.take().expect("it is recorded"));

@@ -87,7 +87,7 @@ impl BlockFiles {
         Ok(page)
     }
 
-    /// Fills `bytes` from the place of a block on.
+    /// Fills `bytes`, beginning at the place of a block.
     pub(in super::super) fn read_at(
         &self,
         owner: Owner<'_>,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 impl BlockFiles {
     /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has.
-    /// Nobody may read or write yet.
+    /// Called before anything is read or written.
     pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
         for (table, dir) in self.list_tables()? {
             for (file, path) in self.list_files(&dir)? {

@@ -25,7 +25,7 @@ use crate::rows::TableEntry;
 
 pub(crate) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
-/// Room of a buffer from the start: what is written in one call, and the block that goes beyond it.
+/// The initial room of a buffer: what one call writes, and the block that goes beyond it.
 const BUFFER_BYTES: usize = WRITE_BYTES + WRITE_BYTES / 4;
 /// Buffers that are kept between writers, and how long the longest of them may have become.
 const BUFFERS: usize = 8;
@@ -48,7 +48,7 @@ pub(crate) struct BlockFiles {
     pub(super) unwritten: Unwritten,
     /// Held while a file is created and its name made durable. Taken before all others.
     creating: Mutex<()>,
-    /// Whether the file system has holes, once somebody wanted to know.
+    /// Whether the file system has holes, once that was needed.
     pub(super) has_holes: OnceLock<bool>,
     /// Whether other processes may read blocks that no map of this one names: where data stands,
     /// nothing is written.
@@ -463,7 +463,7 @@ impl BlockFiles {
         self.punch(given_back);
     }
 
-    /// Gives back the space that is kept for blocks that are written again; whether there was any.
+    /// Frees the space kept for rewriting blocks; returns whether there was any.
     pub(crate) fn give_back(&self) -> bool {
         let kept = self.places.lock().take_kept(0);
         let had_any = !kept.is_empty();
@@ -502,8 +502,8 @@ impl BlockFiles {
         }
     }
 
-    /// Forgets which places of a dropped table are in use: nobody writes there any more. Its blocks
-    /// in memory stay for the views that are held.
+    /// Forgets which places of a dropped table are in use: nothing is written there any more. Its
+    /// blocks in memory stay for the views that are held.
     pub(crate) fn forget(&self, table: u32) {
         let mut places = self.places.lock();
         places.forget(table);
@@ -532,7 +532,7 @@ impl BlockFiles {
         kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    /// Keeps a buffer for the next writer, if it is no longer than it need be.
+    /// Keeps a buffer for the next writer, unless it has grown too long.
     pub(super) fn keep_buffer(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut open = self.open.lock();
