@@ -314,9 +314,9 @@ impl<S: VacuumStore> VacuumStore for FaultyPages<S> {
         Ok(())
     }
 
-    fn run_pages(&self) -> Result<Vec<PageId>> {
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
         self.meet_crash()?;
-        self.store.run_pages()
+        self.store.run_pages(after, limit)
     }
 }
 

@@ -234,14 +234,17 @@ impl HeapPages {
         })
     }
 
-    /// Returns the pages that a run writer wrote and that are not free.
-    pub(crate) fn pages_of_runs(&self) -> Vec<PageId> {
+    /// Returns the first pages after one, at most `limit`, that a run writer wrote and that are not
+    /// free.
+    pub(crate) fn pages_of_runs(&self, after: Option<PageId>, limit: usize) -> Vec<PageId> {
         self.ids()
+            .filter(|&id| after.is_none_or(|after| after < id))
             .filter(|&id| self.is_in_state(id, LIVE) || self.is_in_state(id, RETIRED))
             .filter(|&id| {
                 self.latch(id)
                     .is_ok_and(|latch| matches!(*latch.read(), HeapFrame::Run(_)))
             })
+            .take(limit)
             .collect()
     }
 
@@ -356,8 +359,8 @@ impl VacuumStore for HeapPages {
         self.slot(page)?.latch.write().delete_in_run(delete)
     }
 
-    fn run_pages(&self) -> Result<Vec<PageId>> {
-        Ok(self.pages_of_runs())
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs(after, limit))
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`PageStore`], [`PageRead`], [`VacuumStore`] | the contract between a tree and the store that keeps its pages |
 //! | [`HeapPages`] | pages in heap memory |
+//! | [`PageSet`] | a bit for each page |
 //! | [`ReadAhead`] | how far ahead of a cursor its store fetches leaves |
 //! | [`Error`] | errors of trees and page stores |
 //!
@@ -19,6 +20,7 @@ mod heap_pages;
 #[cfg(feature = "contract")]
 mod mimic_pages;
 mod page_id;
+mod page_set;
 mod page_store;
 mod read_ahead;
 
@@ -29,6 +31,7 @@ pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, Heap
 #[cfg(feature = "contract")]
 pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
 pub use page_id::PageId;
+pub use page_set::PageSet;
 pub use page_store::{
     Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunLife, RunWriter, VacuumStore,
 };

@@ -231,8 +231,8 @@ impl VacuumStore for MimicPages {
         }
     }
 
-    fn run_pages(&self) -> Result<Vec<PageId>> {
-        Ok(self.heap.pages_of_runs())
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
+        Ok(self.heap.pages_of_runs(after, limit))
     }
 }
 

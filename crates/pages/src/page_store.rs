@@ -212,13 +212,14 @@ pub trait VacuumStore: PageStore {
         self.delete_in_run(page, hint)
     }
 
-    /// Returns every page that a [`RunWriter`] wrote and that is not reclaimed: pages of live runs,
-    /// of retired runs, and leaks. It may return other pages too.
+    /// Returns the first pages with greater ids than `after`, at most `limit` and ascending, that a
+    /// [`RunWriter`] wrote and that are not reclaimed: pages of live runs, of retired runs, and
+    /// leaks. It may return other pages too. None follow if there are none.
     ///
     /// # Errors
     ///
     /// The store failed.
-    fn run_pages(&self) -> Result<Vec<PageId>>;
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>>;
 }
 
 /// An atomic change of a few pages (rule 3).
@@ -391,8 +392,8 @@ macro_rules! forward_vacuum_to_shared_store {
                 (**self).hint_in_run(page, hint)
             }
 
-            fn run_pages(&self) -> Result<Vec<PageId>> {
-                (**self).run_pages()
+            fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
+                (**self).run_pages(after, limit)
             }
         }
     )*};

@@ -1,6 +1,6 @@
 //! Marks: moments in the life of a table.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::rows::TableId;
 
@@ -44,6 +44,12 @@ impl Unseen {
         } else {
             self.from
         }
+    }
+
+    /// Whether one of these may be among them.
+    pub(crate) fn may_have(&self, sequences: RangeInclusive<u64>) -> bool {
+        let (first, end) = self.being_written;
+        *sequences.end() >= self.from || *sequences.start() < end && first <= *sequences.end()
     }
 
     pub(crate) fn has(&self, sequence: u64) -> bool {

@@ -1,8 +1,7 @@
 //! Scans: the rows of a table between two times, from pages and heads, as record batches.
 //!
-//! Each batch is made by itself: the tree's cursor descends to the first row behind the last one
-//! given, and the heads are asked for theirs. So a scan holds nothing between two batches but its
-//! snapshot, a position, and blocks of a sparse table that were read together with those before.
+//! A batch begins after the last row given. Between two batches a scan keeps its snapshot, a
+//! position, and what it has read ahead: open leaves of an indexed table, blocks of a sparse one.
 
 use std::any::Any;
 use std::ops::{Bound, RangeBounds};
@@ -125,6 +124,7 @@ impl Scan {
     /// Only rows that were not seen at some moment.
     pub(crate) fn since(mut self, unseen: Unseen) -> Self {
         self.since = Some(unseen);
+        self.filter.set_since(unseen);
         self
     }
 

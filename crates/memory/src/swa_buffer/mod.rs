@@ -5,9 +5,9 @@
 //!
 //! - The (K,L)-adaptive sort is that of Cook and Kim (1980): entries that break the order are taken
 //!   out in pairs, at most 2K, sorted and merged back. Memory is O(K), not O(K + L).
-//! - A page's filter and the global filter have 6 bits a key, all in one cache line.
+//! - In a page's filter and in the global one, a key sets 6 bits, all in one cache line.
 //! - An insert holds the latch of the buffer, shared, while it appends ([`LatchedSaTree`]); in the
-//!   paper it lets go once it has the page's. So who drains needs no latch of a page. Arrivals
+//!   paper it lets go once it has the page's. So a drain needs no latch of a page. Arrivals
 //!   there have filters for each page, and none for all of them, which would be one cache line for
 //!   all writers.
 //! - What overlaps with the tree may be held back ([`BufferOptions::held_percent`]).

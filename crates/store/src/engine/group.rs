@@ -103,8 +103,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits changes of several tables: they become durable and visible together.
-    pub(crate) fn commit_group(&self, group: Group) -> Result<Appended> {
+    /// Puts changes of several tables into the log and the heads. They become durable and visible
+    /// together, once the commit is [finished](Self::finish), or a later one.
+    pub(crate) fn begin_group(&self, group: Group) -> Result<Begun> {
         let Group {
             mut changes,
             mut appended,
@@ -115,7 +116,7 @@ impl Engine {
         self.check_writable()?;
         if changes.is_empty() {
             appended.first_sequence = self.next_sequence();
-            return Ok(appended);
+            return Ok(Begun::done(appended));
         }
         let (Placed { position, first_row }, numbers) = if changes.iter().all(Change::takes_back) {
             self.with_reserve(|| {
@@ -132,8 +133,7 @@ impl Engine {
         self.counters.committed(appended.rows);
         let end = numbers.end;
         let logged = Some(Logged { position, end });
-        self.finish(&Begun { appended, logged })?;
-        Ok(appended)
+        Ok(Begun { appended, logged })
     }
 
     /// Puts changes into the log and the active generation; returns where they are, and their

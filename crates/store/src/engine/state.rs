@@ -160,11 +160,18 @@ impl Engine {
         Err(self.fail(Error::Replaced { path: path.into() }))
     }
 
+    /// Fails in a process that inherited the store through `fork`: it does not learn which pages the
+    /// opener writes over. Called first, and without a lock, as by
+    /// [`check_writable`](Self::check_writable).
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.process.check(&self.dir)
+    }
+
     /// Fails if the store takes no more writes, or not from this process. Called first by each
     /// operation that writes, and without a lock: another thread may have held that when this
     /// process was forked.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.process.check(&self.dir)?;
+        self.check_process()?;
         if self.reading.is_some() {
             let path = self.dir.clone();
             return Err(Error::OpenForReading { path });

@@ -78,21 +78,26 @@ impl VerifyReport {
 }
 
 impl Engine {
-    /// Checks the last checkpoint and the log after it.
+    /// Checks the last checkpoint and the log after it. Others write meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.process.check(&self.dir)?;
-        // No flush may remove the part of the log that is being read.
-        let _flushing = self.flush.lock();
         let mut report = VerifyReport::default();
-        let reading = self.check_reading();
-        let (fixtures, read) = match reading {
-            Some((fixtures, records)) => (fixtures, Some(records)),
-            None => (self.pages.check_fixtures(), None),
+        let (fixtures, records, view) = {
+            // No flush may write a superblock or remove the part of the log that is being read.
+            // Pages and blocks are those of a view, which keeps them where they are.
+            let _flushing = self.flush.lock();
+            let view = self.view();
+            match self.check_reading() {
+                Some((fixtures, records)) => (fixtures, Ok(records), view),
+                None => {
+                    let records = self.log.check(view.generations()[0].log_start);
+                    (self.pages.check_fixtures(), records, view)
+                }
+            }
         };
         for damage in fixtures {
             report.note(damage)?;
         }
-        let view = self.view();
         let mut damaged: HashSet<PageId> = HashSet::new();
         for id in view.pages.ids() {
             report.pages += 1;
@@ -134,11 +139,7 @@ impl Engine {
                 });
             }
         }
-        let checked = match read {
-            Some(records) => Ok(records),
-            None => self.log.check(view.generations()[0].log_start),
-        };
-        match checked {
+        match records {
             Ok(records) => report.log_records = records,
             Err(error) => report.note(error)?,
         }

@@ -185,7 +185,7 @@ fn a_vacuum_leaves_reclaimed_pages_alone() {
         })
         .collect();
     writer.finish().expect("finished");
-    assert_eq!(pages.run_pages().expect("listed"), written);
+    assert_eq!(pages.run_pages(None, 10).expect("listed"), written);
     pages.retire(&written[..1]);
     assert_eq!(pages.reclaim().expect("reclaimed"), 1);
     let mut seen = Vec::new();

@@ -412,11 +412,13 @@ impl VacuumStore for WorkingPages {
         Ok(())
     }
 
-    fn run_pages(&self) -> bedload_pages::Result<Vec<PageId>> {
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> bedload_pages::Result<Vec<PageId>> {
         let state = self.state.lock();
         let mut pages: BTreeSet<PageId> = state.map.iter().map(|(id, _)| id).collect();
         pages.extend(state.dirty.keys());
-        Ok(pages.into_iter().collect())
+        let pages = pages.into_iter();
+        let pages = pages.filter(|&id| after.is_none_or(|after| after < id));
+        Ok(pages.take(limit).collect())
     }
 }
 

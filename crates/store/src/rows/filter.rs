@@ -1,4 +1,6 @@
-//! Conditions on the columns of rows.
+//! Conditions on rows: their columns, and when they were appended.
+
+use std::ops::RangeInclusive;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
@@ -6,6 +8,7 @@ use bedload_columns::Predicate;
 
 use super::{StopHandle, TableSchema};
 use crate::error::{Error, Result};
+use crate::mark::Unseen;
 
 /// Conditions, all of which a row must meet, and a handle that ends the scan: where few rows meet
 /// them, much is read to find the next one.
@@ -13,6 +16,9 @@ use crate::error::{Error, Result};
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
     conditions: Vec<(usize, Predicate)>,
+    /// Other rows than those that were not seen at some moment may be left out; it is for the
+    /// caller to leave them all out.
+    since: Option<Unseen>,
     stop: Option<StopHandle>,
 }
 
@@ -33,6 +39,7 @@ impl Filter {
         let conditions = self.conditions.iter().cloned().chain([(position, predicate)]);
         Ok(Self {
             conditions: conditions.collect(),
+            since: self.since,
             stop: self.stop.clone(),
         })
     }
@@ -46,6 +53,16 @@ impl Filter {
     /// Whether no row is wanted any more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(StopHandle::is_stopped)
+    }
+
+    /// Lets leaves be passed over that have no rows that were not seen at some moment.
+    pub(crate) fn set_since(&mut self, since: Unseen) {
+        self.since = Some(since);
+    }
+
+    /// Whether a row with one of these sequence numbers may be wanted.
+    pub(crate) fn may_want(&self, sequences: RangeInclusive<u64>) -> bool {
+        self.since.is_none_or(|since| since.may_have(sequences))
     }
 
     /// Whether every row meets it.

@@ -23,8 +23,9 @@ use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, Sort
 pub(crate) struct Head {
     parts: Parts<FewRows>,
     changes: RwLock<Changes>,
-    /// The first deletions and replaced rows as one, and how many of each they are.
-    merged: Mutex<([usize; 2], Arc<Deletions>)>,
+    /// The first deletions and replaced rows as one, and how many of each they are: as the last
+    /// reader of what is visible has seen them, and as the last one of all that was begun.
+    merged: [Mutex<([usize; 2], Arc<Deletions>)>; 2],
 }
 
 #[derive(Debug, Default)]
@@ -126,7 +127,7 @@ impl Head {
         if counts == [0, 0] {
             return None;
         }
-        let mut merged = self.merged.lock();
+        let mut merged = self.merged[usize::from(before == u64::MAX)].lock();
         let (known, deletions) = &mut *merged;
         if counts[0] < known[0] || counts[1] < known[1] {
             // An earlier state than that of the last reader.

@@ -40,8 +40,8 @@ impl Table {
     /// order in which they were begun, so the last one that is waited for says that all before it
     /// are durable.
     ///
-    /// A batch for a sparse table that is written as blocks, one for a table with a key, and one
-    /// that is longer than the memory for rows, is durable on return.
+    /// A batch for a sparse table that is written as blocks, and one that is longer than the memory
+    /// for rows, is durable on return.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -66,14 +66,13 @@ impl Table {
     ///
     /// As for [`append`](Self::append), but for those of the wait.
     pub fn begin_append(&self, batch: &RecordBatch) -> Result<PendingAppend> {
-        if self.has_key() {
-            return Ok(PendingAppend {
-                begun: Begun::done(self.append_keyed(batch)?),
-                shared: self.shared.clone(),
-            });
-        }
+        let begun = if self.has_key() {
+            self.begin_append_keyed(batch)?
+        } else {
+            self.shared.engine.begin_append(&self.table, batch, self.snap)?
+        };
         Ok(PendingAppend {
-            begun: self.shared.engine.begin_append(&self.table, batch, self.snap)?,
+            begun,
             shared: self.shared.clone(),
         })
     }

@@ -55,10 +55,7 @@ impl Row {
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
         match &self.found {
-            FoundRow::Indexed(IndexedRow::InHead(columns, row)) => {
-                let array = columns.get(column)?;
-                value_of_array(&**array, *row)
-            }
+            FoundRow::Indexed(IndexedRow::InHead(columns, row)) => Value::at(columns.get(column)?, *row),
             FoundRow::Indexed(IndexedRow::InTree(values)) => value_of(values.get(column)?),
             FoundRow::Sparse(schema, found) => {
                 let place = schema.places().get(column)?;
@@ -83,6 +80,39 @@ impl Row {
     }
 }
 
+impl<'r> Value<'r> {
+    /// The value in a row of a column that a scan gave; none if there is no such row, or no value
+    /// in it, or if the array's type is none that a table keeps.
+    ///
+    /// ```
+    /// use arrow_array::Int64Array;
+    /// use bedload::Value;
+    ///
+    /// let column = Int64Array::from(vec![Some(7), None]);
+    /// assert_eq!(Value::at(&column, 0), Some(Value::Int(7)));
+    /// assert_eq!(Value::at(&column, 1), None);
+    /// ```
+    #[must_use]
+    pub fn at(array: &'r dyn Array, row: usize) -> Option<Self> {
+        if row >= array.len() || array.is_null(row) {
+            return None;
+        }
+        Some(match array.data_type() {
+            DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+            DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
+            DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row)),
+            DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row)),
+            kind => {
+                let width = kind.primitive_width()?;
+                let data = array.to_data();
+                let begin = (data.offset() + row) * width;
+                let bytes = data.buffers().first()?.as_slice().get(begin..)?;
+                number(kind, bytes.get(..width)?)?
+            }
+        })
+    }
+}
+
 fn value_of(value: &bedload_columns::Value) -> Option<Value<'_>> {
     use bedload_columns::Value as Kept;
     Some(match value {
@@ -97,25 +127,6 @@ fn value_of(value: &bedload_columns::Value) -> Option<Value<'_>> {
         Kept::Text(text) => Value::Text(text),
         Kept::Bytes(bytes) => Value::Bytes(bytes),
         _ => return None,
-    })
-}
-
-fn value_of_array(array: &dyn Array, row: usize) -> Option<Value<'_>> {
-    if array.is_null(row) {
-        return None;
-    }
-    Some(match array.data_type() {
-        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
-        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
-        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row)),
-        DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row)),
-        kind => {
-            let width = kind.primitive_width()?;
-            let data = array.to_data();
-            let begin = (data.offset() + row) * width;
-            let bytes = data.buffers().first()?.as_slice().get(begin..)?;
-            number(kind, bytes.get(..width)?)?
-        }
     })
 }
 

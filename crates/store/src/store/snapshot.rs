@@ -101,8 +101,9 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// There is no such table.
+    /// There is no such table; the store was inherited through `fork`.
     pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
+        self.shared.engine.check_process()?;
         let table = self.view.catalogue.named(table)?;
         scan(&self.shared, (&self.view, self.visible), table, times)
     }

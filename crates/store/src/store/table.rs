@@ -59,7 +59,9 @@ impl Table {
     /// meets a damaged page.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         if self.has_key() {
-            return self.append_keyed(batch);
+            let begun = self.begin_append_keyed(batch)?;
+            self.shared.engine.finish(&begun)?;
+            return Ok(begun.appended);
         }
         self.shared.engine.append(&self.table, batch, self.snap)
     }
@@ -85,8 +87,10 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The table was dropped; a page or block could not be read or is damaged.
+    /// The table was dropped; a page or block could not be read or is damaged; the store was
+    /// inherited through `fork`.
     pub fn get(&self, time: i64) -> Result<Option<Row>> {
+        self.shared.engine.check_process()?;
         let (view, visible) = self.shared.engine.snapshot();
         let Some(table) = view.catalogue.get(self.table.entry.id) else {
             return Err(Error::NoSuchTable {
@@ -102,8 +106,9 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The table was dropped.
+    /// The table was dropped; the store was inherited through `fork`.
     pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
+        self.shared.engine.check_process()?;
         let (view, visible) = self.shared.engine.snapshot();
         scan(&self.shared, (&view, visible), &self.table, times)
     }
@@ -120,9 +125,11 @@ impl Table {
     /// whatever is appended meanwhile. ([`mark`](Self::mark) before or after the scan is another
     /// moment: rows that become visible between the two are seen twice, or never.)
     ///
-    /// Rows not yet in pages are found without reading rows of other times; after a checkpoint in
-    /// between, the whole table is read. Beside a writer, that happens only for what it committed
-    /// and flushed between two calls of [`Store::refresh`](crate::Store::refresh).
+    /// Rows not yet in pages are found without reading rows of other times. After a checkpoint in
+    /// between, leaves that have none of the rows are passed over: an index page is read for every
+    /// quarter of a million rows of the table, and the leaves that have some. Beside a writer, that
+    /// happens only for what it committed and flushed between two calls of
+    /// [`Store::refresh`](crate::Store::refresh).
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -149,8 +156,9 @@ impl Table {
     /// # Errors
     ///
     /// The mark is of another table; the table is sparse, whose rows have no numbers of their own;
-    /// the table was dropped.
+    /// the table was dropped; the store was inherited through `fork`.
     pub fn since(&self, mark: Mark) -> Result<Scan> {
+        self.shared.engine.check_process()?;
         self.check_mark(mark)?;
         if self.layout() != Layout::Indexed {
             return Err(Error::schema(format!(

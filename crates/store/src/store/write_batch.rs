@@ -116,7 +116,7 @@ impl WriteBatch {
         } = self;
         let deletes = group.tables().any(|table| table.entry.schema.key().is_some());
         let has_turn = deletes || !keyed.is_empty();
-        let _turn = has_turn.then(|| shared.turn()).transpose()?;
+        let turn = has_turn.then(|| shared.turn()).transpose()?;
         let (mut given, mut written, mut replaced) = (0, 0, 0);
         for (table, batch) in &keyed {
             let upsert = Upsert::of(table, batch)?;
@@ -125,7 +125,10 @@ impl WriteBatch {
             written += upsert.written();
             replaced += upsert.replaced;
         }
-        let mut appended = shared.engine.commit_group(group)?;
+        let begun = shared.engine.begin_group(group)?;
+        drop(turn);
+        shared.engine.finish(&begun)?;
+        let mut appended = begun.appended;
         appended.rows = appended.rows - written + given;
         appended.replaced = replaced;
         Ok(appended)

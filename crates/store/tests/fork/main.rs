@@ -39,7 +39,7 @@ struct Handles {
     snapshot: Snapshot,
 }
 
-const ATTEMPTS: [Attempt; 17] = [
+const ATTEMPTS: [Attempt; 21] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
@@ -63,6 +63,10 @@ const ATTEMPTS: [Attempt; 17] = [
     ("delete", |it| it.table.delete_range(..)),
     ("retract", |it| it.table.retract_since(it.mark)),
     ("put back", |it| it.sparse.put_back(&it.snapshot, ..)),
+    ("read a range", |it| it.table.range(..).map(drop)),
+    ("read a row", |it| it.table.get(0).map(drop)),
+    ("read what is new", |it| it.table.since(it.mark).map(drop)),
+    ("read a snapshot", |it| it.snapshot.range("t", ..).map(drop)),
     ("flush", |it| it.store.flush()),
     ("create a table", |it| {
         create(&it.store, "another", Layout::Indexed).map(drop)

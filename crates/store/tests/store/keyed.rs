@@ -213,6 +213,32 @@ fn threads_leave_one_row_of_each_key() {
 }
 
 #[test]
+fn rows_that_are_not_durable_yet_are_replaced_like_others() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, table) = with_much_memory(dir.path());
+    let versions: Vec<TestRow> = [1.0, 2.0, 3.0]
+        .map(|measure| TestRow {
+            measure: Some(measure),
+            ..row(7, 1)
+        })
+        .into();
+    let begin = |version: &TestRow| table.begin_append(&batch(std::slice::from_ref(version)));
+    let before = store.metrics().log_syncs;
+    let first = begin(&versions[0]).expect("appends");
+    let second = begin(&versions[1]).expect("appends");
+    assert_eq!(store.metrics().log_syncs, before, "nothing waits for the disk");
+    assert_eq!(second.wait().expect("durable").replaced, 1);
+    assert_eq!(store.metrics().log_syncs, before + 1, "for both");
+    assert_eq!(first.wait().expect("durable").replaced, 0);
+    let mut all = store.write_batch();
+    all.append(&table, &batch(&versions[2..])).expect("fits");
+    let third = begin(&versions[1]).expect("appends");
+    assert_eq!(all.commit().expect("durable").replaced, 1);
+    assert_eq!(third.wait().expect("durable").replaced, 1);
+    assert_eq!(rows(table.range(..)), versions[2..]);
+}
+
+#[test]
 fn snapshots_keep_the_rows_that_were_replaced() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = options().open(dir.path().join("store")).expect("creates");

@@ -23,6 +23,7 @@ mod reading;
 mod retention;
 mod rows;
 mod salvage;
+mod skipped_leaves;
 mod space;
 mod sparse;
 mod types;

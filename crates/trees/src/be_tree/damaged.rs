@@ -20,8 +20,9 @@ fn publish(tree: &Tree<'_>, keys: impl Iterator<Item = u64>) -> Result<()> {
 }
 
 /// A tree with nodes between its root and its leaves.
-fn tall(pages: &HeapPages) -> Tree<'_> {
-    let tree = BeTree::create(pages, U64Order, NoRow, small_be_tree().filter_bits(8)).expect("an empty tree");
+fn tall(pages: &HeapPages, filter_bits: u8) -> Tree<'_> {
+    let options = small_be_tree().filter_bits(filter_bits);
+    let tree = BeTree::create(pages, U64Order, NoRow, options).expect("an empty tree");
     for round in 0..40 {
         publish(&tree, (0..48).map(|key| round * 100 + key)).expect("sound pages");
         while tree.maintainer().work(1000).expect("sound pages") == Progress::Paused {}
@@ -52,7 +53,7 @@ fn last_parent(tree: &Tree<'_>) -> PageId {
 #[test]
 fn a_node_that_is_named_twice_is_not_edited_twice() {
     let pages = HeapPages::new(1536);
-    let tree = tall(&pages);
+    let tree = tall(&pages, 8);
     damage(&tree, last_parent(&tree), |node| {
         node.children[1].page = node.children[0].page;
     });
@@ -62,11 +63,15 @@ fn a_node_that_is_named_twice_is_not_edited_twice() {
 
 #[test]
 fn a_way_that_leads_in_a_circle_ends() {
-    let pages = HeapPages::new(1536);
-    let tree = tall(&pages);
-    damage(&tree, last_parent(&tree), |node| {
-        node.children.last_mut().expect("a child").page = tree.root;
-    });
-    let published = publish(&tree, 1_000_000..1_000_010);
-    assert!(matches!(published, Err(Error::Corrupt { .. })), "{published:?}");
+    // A run with a filter is looked for a place before it is written, one without is not.
+    for (filter_bits, names_itself) in [(8, false), (8, true), (0, false), (0, true)] {
+        let pages = HeapPages::new(1536);
+        let tree = tall(&pages, filter_bits);
+        let parent = last_parent(&tree);
+        damage(&tree, parent, |node| {
+            node.children.last_mut().expect("a child").page = if names_itself { parent } else { tree.root };
+        });
+        let published = publish(&tree, 1_000_000..1_000_010);
+        assert!(matches!(published, Err(Error::Corrupt { .. })), "{published:?}");
+    }
 }

@@ -172,6 +172,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     fn try_append(&self, fresh: &Fresh, live: LiveRun) -> Result<Option<Pressure>> {
         for with_parent in [false, true] {
             let mut guards = Vec::new();
+            let mut above = Vec::new();
             let mut id = self.root;
             let mut root_pressure = Pressure::None;
             let mut expected = None;
@@ -195,8 +196,14 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
                 if view.level > 1 {
                     expected = Some(view.level - 1);
                     guards.push(guard);
+                    above.push(id);
                     id = child;
                     continue;
+                }
+                if child == id || above.contains(&child) {
+                    // It is latched by this thread, which would wait for itself.
+                    let reason = "its last child is itself or a node above it";
+                    return Err(Error::Corrupt { page: id, reason });
                 }
                 if !with_parent {
                     guards.push(guard);

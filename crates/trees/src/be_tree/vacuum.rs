@@ -10,7 +10,7 @@ use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use crate::run::DeleteInRun;
-use bedload_pages::{Batch, Error, PageId, PageStore, Result, VacuumStore};
+use bedload_pages::{Batch, Error, PageId, PageSet, PageStore, Result, VacuumStore};
 
 /// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
 ///
@@ -55,17 +55,23 @@ pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
     /// Leaves of the run of which nothing is left.
     emptied: HashSet<PageId>,
     /// Leaves that were cleaned.
-    cleaned: HashSet<PageId>,
+    cleaned: PageSet,
     deleted: u64,
 }
+
+/// Pages listed at a time.
+const PAGES_LISTED: usize = 1024;
 
 enum Phase {
     /// Going through the tree, from left to right; where the next interval begins.
     Tree {
         at: Option<PointBuf>,
     },
-    /// Going through pages.
-    Pages(VecDeque<PageId>),
+    /// Going through pages of runs, ascending: the next ones, and the last one that was listed.
+    Pages {
+        next: VecDeque<PageId>,
+        listed: Option<PageId>,
+    },
     Done,
 }
 
@@ -110,7 +116,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
             run: None,
             deleted_in_run: 0,
             emptied: HashSet::new(),
-            cleaned: HashSet::new(),
+            cleaned: PageSet::default(),
             deleted: 0,
         })
     }
@@ -135,16 +141,18 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         match &mut self.phase {
             Phase::Tree { .. } => self.find_run().map(|()| true),
-            Phase::Pages(pages) => match pages.pop_front() {
-                Some(page) => {
-                    self.clean_page(page, is_dead)?;
-                    Ok(true)
+            Phase::Pages { next, listed } => {
+                if next.is_empty() {
+                    next.extend(self.tree.store.run_pages(*listed, PAGES_LISTED)?);
+                    *listed = next.back().copied();
                 }
-                None => {
-                    self.phase = Phase::Done;
-                    Ok(false)
+                match next.pop_front() {
+                    Some(page) if self.cleaned.contains(page) => {}
+                    Some(page) => self.clean_page(page, is_dead)?,
+                    None => self.phase = Phase::Done,
                 }
-            },
+                Ok(!matches!(self.phase, Phase::Done))
+            }
             Phase::Done => Ok(false),
         }
     }
@@ -183,9 +191,10 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         *at = interval.high;
         if at.is_none() {
-            let mut pages = self.tree.store.run_pages()?;
-            pages.retain(|page| !self.cleaned.contains(page));
-            self.phase = Phase::Pages(pages.into());
+            self.phase = Phase::Pages {
+                next: VecDeque::new(),
+                listed: None,
+            };
         }
         Ok(())
     }
@@ -255,11 +264,14 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             let deleted = self.delete.in_page(id, page, is_dead).unwrap_or(0);
             Ok(deleted > 0)
         });
-        match cleaned {
-            Ok(()) => Ok(()),
-            // It may have been reclaimed since.
-            Err(error) if self.tree.store.run_pages()?.contains(&id) => Err(error),
-            Err(_) => Ok(()),
+        let Err(error) = cleaned else {
+            return Ok(());
+        };
+        // It may have been reclaimed since.
+        let before = PageId::new(id.get() - 1);
+        match self.tree.store.run_pages(before, 1)?.first() {
+            Some(&page) if page == id => Err(error),
+            _ => Ok(()),
         }
     }
 }

@@ -20,8 +20,8 @@ use bedload_pages::{Batch, Error, PageRead, PageStore, Result};
 /// Up to this many entries are put into a leaf one by one; for more, the leaf is written anew.
 const IN_PLACE_MAX: usize = 8;
 
-/// A leaf that entries are merged into is left at least this free when it overflows, however full
-/// appended leaves are made, as it is not at the edge.
+/// The least fill of the leaves into which one that overflows in a merge is divided, however empty
+/// appended leaves are left: not being at the edge, they may be filled further.
 const MERGED_PERCENT_MIN: u8 = 70;
 
 /// A source, its entries checked for shape and order.

@@ -30,7 +30,8 @@ pub(super) struct Row {
     pub(super) id: i64,
 }
 
-const TEXTS: [Option<&str>; 5] = [
+/// The texts of rows, by what [`text`] says of their ids.
+pub(super) const TEXTS: [Option<&str>; 5] = [
     Some(""),
     Some("a"),
     Some("b"),
@@ -38,7 +39,7 @@ const TEXTS: [Option<&str>; 5] = [
     None,
 ];
 
-fn text(id: i64) -> usize {
+pub(super) fn text(id: i64) -> usize {
     usize::try_from(id % 5).unwrap_or_default()
 }
 

@@ -3,13 +3,17 @@
 //!
 //! Rules:
 //! 1. Commits to tables with a key take turns ([`Shared::turn`]): no row comes or goes between the
-//!    reading of the rows that are replaced and the commit that replaces them.
+//!    reading of the rows that are replaced and the commit that replaces them. A turn ends before
+//!    the commit is durable and visible, so that one sync serves several. The next one reads its
+//!    rows all the same ([`range`]): should they never become durable, no later commit does.
 //! 2. Rows that are replaced are removed in the commit that has the new ones, by their places or,
 //!    where all rows of some times are, by these times.
 //! 3. Rows that are newer than all rows of the table replace none, and nothing is read for them.
 
 mod gone;
 mod keys;
+
+use std::ops::RangeBounds;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -21,9 +25,11 @@ use bedload_columns::times;
 use self::gone::Gone;
 use self::keys::Keys;
 use super::Table;
-use crate::engine::{Appended, Group};
+use super::snapshot::scan;
+use crate::engine::{Begun, Group};
 use crate::error::{Error, Result};
 use crate::rows::{check_columns, to_stored};
+use crate::scan::Scan;
 use crate::table::Layout;
 
 /// This many rows of other times may be read for each time looked for, and [`READ_ALWAYS`] besides:
@@ -46,21 +52,21 @@ impl Table {
         self.schema().key().is_some() && self.layout() == Layout::Indexed
     }
 
-    /// Appends the rows of a batch to a table with a key.
-    pub(super) fn append_keyed(&self, batch: &RecordBatch) -> Result<Appended> {
+    /// Appends the rows of a batch to the log and the head of a table with a key.
+    pub(super) fn begin_append_keyed(&self, batch: &RecordBatch) -> Result<Begun> {
         let _turn = self.shared.turn()?;
         let upsert = Upsert::of(self, batch)?;
         let engine = &self.shared.engine;
-        let mut appended = if upsert.gone.count == 0 {
-            engine.append(&self.table, &upsert.rows, self.snap)?
+        let mut begun = if upsert.gone.count == 0 {
+            engine.begin_append(&self.table, &upsert.rows, self.snap)?
         } else {
             let mut group = Group::default();
             upsert.add_to(&mut group, self)?;
-            engine.commit_group(group)?
+            engine.begin_group(group)?
         };
-        appended.rows = batch.num_rows() as u64;
-        appended.replaced = upsert.replaced;
-        Ok(appended)
+        begun.appended.rows = batch.num_rows() as u64;
+        begun.appended.replaced = upsert.replaced;
+        Ok(begun)
     }
 }
 
@@ -116,9 +122,16 @@ fn key_columns(table: &Table) -> impl Iterator<Item = usize> {
     table.schema().key().unwrap_or_default().iter().copied()
 }
 
+/// The rows of some times, those of commits that are not visible yet among them. The caller has the
+/// turn.
+fn range(table: &Table, times: impl RangeBounds<i64>) -> Result<Scan> {
+    let shared = &table.shared;
+    scan(shared, (&shared.engine.view(), u64::MAX), &table.table, times)
+}
+
 /// The newest time of a table.
 fn latest(table: &Table) -> Result<Option<i64>> {
-    let mut newest = table.range(..)?.columns(&[time_name(table)])?.rev().limit(1);
+    let mut newest = range(table, ..)?.columns(&[time_name(table)])?.rev().limit(1);
     let Some(batch) = newest.next().transpose()? else {
         return Ok(None);
     };
@@ -132,7 +145,9 @@ fn find(table: &Table, wanted: &[i64], keys: &Keys, gone: &mut Gone) -> Result<(
         // Other times probably have about as many rows.
         _ => {
             let middle = wanted[wanted.len() / 2];
-            table.range(middle..=middle)?.count_at_most()?.unwrap_or_default()
+            range(table, middle..=middle)?
+                .count_at_most()?
+                .unwrap_or_default()
         }
     };
     let of_each = READ_EACH.saturating_add(of_middle);
@@ -145,9 +160,9 @@ fn find_among(table: &Table, wanted: &[i64], of_each: u64, keys: &Keys, gone: &m
     let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else {
         return Ok(());
     };
-    let range = table.range(first..=last)?;
+    let scan = range(table, first..=last)?;
     if wanted.len() > 1 {
-        let rows = range.count_at_most()?.unwrap_or(u64::MAX);
+        let rows = scan.count_at_most()?.unwrap_or(u64::MAX);
         if rows == 0 {
             return Ok(());
         }
@@ -161,7 +176,7 @@ fn find_among(table: &Table, wanted: &[i64], of_each: u64, keys: &Keys, gone: &m
     let arrow = table.schema().arrow();
     let names = std::iter::once(table.schema().time_column()).chain(key_columns(table));
     let names: Vec<&str> = names.map(|column| arrow.field(column).name().as_str()).collect();
-    for batch in range.columns(&names)?.with_sequence() {
+    for batch in scan.columns(&names)?.with_sequence() {
         let batch = batch?;
         let (columns, sequences) = batch.columns().split_at(names.len());
         let times = times(&columns[0]).ok_or_else(no_times)?;

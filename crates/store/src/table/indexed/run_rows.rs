@@ -10,7 +10,7 @@ use bedload_trees::run::Run;
 
 use crate::error::{Error, Result};
 use crate::pages::{PageRef, PageVersion};
-use crate::rows::{Filter, Place as RowPlace, SortedRows, project};
+use crate::rows::{Deletions, Filter, Place as RowPlace, SortedRows, project};
 
 /// Some rows of one source, ascending.
 #[derive(Debug)]
@@ -108,8 +108,14 @@ impl RunRows {
     }
 
     /// The next rows in the direction of the scan, at most `most`; `None` after the last.
-    /// `is_alone` says that they are compared with no others.
-    pub(super) fn next(&mut self, wanted: &Wanted, most: usize, is_alone: bool) -> Result<Option<Piece>> {
+    /// `is_alone` says that they are compared with no others. Leaves whose rows are all deleted, or
+    /// all older than wanted, are not read.
+    pub(super) fn next(
+        &mut self,
+        wanted: &Wanted,
+        deletions: &Deletions,
+        (most, is_alone): (usize, bool),
+    ) -> Result<Option<Piece>> {
         loop {
             if wanted.filter.is_stopped() {
                 return Ok(None);
@@ -146,6 +152,12 @@ impl RunRows {
             let Some(number) = number else {
                 return Ok(None);
             };
+            let entry = leaves.index.entry(number)?;
+            let times = entry.first.time..=entry.last.time;
+            let sequences = entry.min_sequence..=entry.max_sequence;
+            if !wanted.filter.may_want(sequences.clone()) || deletions.cover_all(times, sequences) {
+                continue;
+            }
             let leaf = leaves.index.open(&*self.pages, number)?;
             let rows = rows_of(&leaf, wanted, self.bounds)?;
             self.leaf = Some((leaf, rows));

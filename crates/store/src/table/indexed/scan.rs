@@ -184,7 +184,7 @@ impl IndexedScan {
             if self.state == ScanState::Before {
                 self.enter()?;
             }
-            self.read_on(most - rows, deletions.is_empty())?;
+            self.read_on(most - rows, deletions)?;
             if self.wanted.filter.is_stopped() {
                 return Ok(None);
             }
@@ -315,15 +315,15 @@ impl IndexedScan {
 
     /// Reads the next rows of runs that have none at hand, if they may come next; about so many
     /// are wanted.
-    fn read_on(&mut self, wanted: usize, is_whole: bool) -> Result<()> {
+    fn read_on(&mut self, wanted: usize, deletions: &Deletions) -> Result<()> {
         loop {
             while let Some(number) = self.unread.pop() {
-                let is_alone = is_whole && self.sources.len() == 1;
+                let is_alone = deletions.is_empty() && self.sources.len() == 1;
                 let source = &mut self.sources[number];
                 if source.piece.rows.is_empty() {
                     let most = wanted.max(PIECE_ROWS_MIN);
                     let piece = match &mut source.unread {
-                        Unread::Tree(rows) => rows.next(&self.wanted, most, is_alone)?,
+                        Unread::Tree(rows) => rows.next(&self.wanted, deletions, (most, is_alone))?,
                         Unread::Head(rows) => rows.next(&self.wanted, most),
                         Unread::None => None,
                     };

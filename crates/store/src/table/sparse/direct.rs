@@ -209,7 +209,7 @@ impl Target<'_> {
             let build = |buffer: &mut Vec<u8>| {
                 let mut builder = BlockBuilder::new(owner, part.block, buffer);
                 builder.put_cells(cells, times, part.rows.clone())?;
-                Ok(builder.seal(sequence).named(layer, born))
+                Ok(builder.seal(sequence + 1).named(layer, born))
             };
             let built = match &mut writer {
                 Some(writer) => writer.place(part.block, layer).and_then(build),

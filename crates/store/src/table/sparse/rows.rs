@@ -1,8 +1,7 @@
 //! The rows of a sparse table between two places, batch by batch.
 //!
-//! Each batch is made by itself: blocks and heads are asked for what lies behind the last row
-//! given. So a scan holds nothing between two batches but its snapshot, a position, and blocks that
-//! were read together with those before.
+//! A batch begins after the last row given. Between two batches a scan keeps its snapshot, a
+//! position, blocks that were read together with those before, and rows that met its conditions.
 
 use std::ops::Bound;
 

@@ -1,6 +1,7 @@
 //! A store with a table of each kind, its models, and one random operation after another.
 
 mod changes;
+mod reads;
 mod trouble;
 mod views;
 
@@ -164,7 +165,7 @@ impl Run {
     }
 
     pub(super) fn step(&mut self) {
-        match self.below(30) {
+        match self.below(34) {
             0 => self.pause_or_end(),
             1 => self.mistake(),
             2 => self.hold(true),
@@ -182,6 +183,7 @@ impl Run {
             13 => self.fail(),
             14 => self.end(),
             15 => self.back_up(),
+            16..20 => self.read(),
             _ => {
                 let change = self.some_change();
                 self.do_change(&change);

@@ -1,0 +1,115 @@
+//! Rows that are read in some way or other, which must be those of a whole scan.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, StringArray};
+use bedload_columns::{Operator, Predicate};
+
+use super::super::model::{Row, TEXTS, rows_of, text};
+use super::{Run, TABLES};
+use crate::error::Result;
+use crate::scan::Scan;
+use crate::store::Value;
+
+/// Which rows a scan wants.
+#[derive(Debug, Clone, Copy)]
+enum Condition {
+    Any,
+    /// Of this id or a greater one.
+    From(i64),
+    /// With the text of this row.
+    TextOf(i64),
+    WithoutText,
+}
+
+impl Condition {
+    fn holds(self, id: i64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::From(first) => id >= first,
+            Self::TextOf(other) => TEXTS[text(id)].is_some() && text(id) == text(other),
+            Self::WithoutText => TEXTS[text(id)].is_none(),
+        }
+    }
+
+    fn filter(self, scan: Scan) -> Result<Scan> {
+        let compare = |operator, literal: &dyn arrow_array::Array| {
+            Predicate::compare(operator, literal).expect("comparable")
+        };
+        match self {
+            Self::Any => Ok(scan),
+            Self::From(first) => scan.filter("id", compare(Operator::GtEq, &Int64Array::from(vec![first]))),
+            Self::TextOf(other) => {
+                let literal = StringArray::from(vec![TEXTS[text(other)]]);
+                scan.filter("text", compare(Operator::Eq, &literal))
+            }
+            Self::WithoutText => scan.filter("text", Predicate::is_null()),
+        }
+    }
+}
+
+/// The ids of the rows of a scan, as it gives them.
+fn ids_of(scan: Scan) -> Result<Vec<i64>> {
+    let mut ids = Vec::new();
+    for batch in scan.columns(&["id"])? {
+        ids.extend(batch?.column(0).as_primitive::<Int64Type>().values());
+    }
+    Ok(ids)
+}
+
+impl Run {
+    /// Reads a table, as it is or as a view has it, between some times, from either end, under some
+    /// condition, to the end or not.
+    pub(super) fn read(&mut self) {
+        let (number, which) = (self.rng.index(TABLES.len()), self.rng.index(5));
+        let (name, _) = TABLES[number];
+        let (snapshot, is_now) = match self.views.get(which) {
+            Some(view) => (view.snapshot.clone(), false),
+            None => (self.store().snapshot(), true),
+        };
+        let all = snapshot.range(name, ..).and_then(rows_of).expect("a sound disk");
+        let some = all.get(self.rng.index(all.len().max(1)));
+        let near = some.copied().unwrap_or(Row { time: 0, id: 0 });
+        let from = near.time - self.below(300);
+        let times = match self.below(4) {
+            0 => i64::MIN..=i64::MAX,
+            1 => near.time..=near.time,
+            _ => from..=from + self.below(3000),
+        };
+        let condition = match self.below(6) {
+            0 => Condition::From(near.id - self.below(100)),
+            1 => Condition::TextOf(near.id),
+            2 => Condition::WithoutText,
+            _ => Condition::Any,
+        };
+        let is_reverse = self.below(2) == 0;
+        let limit = if self.below(3) == 0 {
+            self.below(50)
+        } else {
+            i64::MAX
+        }
+        .unsigned_abs();
+        self.say(("reads", name, is_now, &times, condition, is_reverse, limit));
+
+        let is_wanted = |row: &&Row| times.contains(&row.time) && condition.holds(row.id);
+        let mut wanted: Vec<i64> = all.iter().filter(is_wanted).map(|row| row.id).collect();
+        if is_reverse {
+            wanted.reverse();
+        }
+        wanted.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let scan = || {
+            let scan = condition.filter(snapshot.range(name, times.clone())?)?;
+            let scan = if is_reverse { scan.rev() } else { scan };
+            Ok(scan.limit(limit))
+        };
+        assert_eq!(scan().and_then(ids_of).expect("a sound disk"), wanted);
+        let count = scan().and_then(Scan::count).expect("a sound disk");
+        assert_eq!(count, wanted.len() as u64);
+        if is_now {
+            let last = all.iter().rfind(|row| row.time == near.time);
+            let found = self.table(number).get(near.time).expect("a sound disk");
+            let found = found.as_ref().and_then(|row| row.value(1));
+            assert_eq!(found, last.map(|row| Value::Int(row.id)));
+        }
+    }
+}
