@@ -21,6 +21,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use bedload::StopHandle;
+
 use crate::exit::{Failure, Interruption, Result, Status};
 
 /// The first signal that came; 0 if none did.
@@ -31,6 +33,9 @@ static DONE: AtomicBool = AtomicBool::new(false);
 
 /// The end of a pipe that can be read when a signal has come; empty until signals are caught.
 static WAKE: OnceLock<PipeReader> = OnceLock::new();
+
+/// The scan that the command reads, which may search a whole table for its next row.
+static SCAN: Mutex<Option<StopHandle>> = Mutex::new(None);
 
 /// Serialises [`catch`].
 static CATCHING: Mutex<()> = Mutex::new(());
@@ -65,6 +70,9 @@ fn watch(signals: &mut Signals, writer: PipeWriter) {
         count += 1;
         if count == 1 {
             CAUGHT.store(signal, Ordering::Release);
+            if let Some(scan) = &*SCAN.lock().unwrap_or_else(PoisonError::into_inner) {
+                scan.stop();
+            }
             drop(writer.take());
         }
         // Standard error may be gone; the exit code then has to say it all.
@@ -118,6 +126,16 @@ pub(crate) fn done() {
 /// Fails if a signal has asked for the end.
 pub(crate) fn check() -> Result<()> {
     caught().map_or(Ok(()), |signal| Err(signal.into()))
+}
+
+/// Has the first signal end a scan, and no longer the one before. Its reader calls [`check`] at the
+/// end, as the scan then lacks rows.
+pub(crate) fn ends(scan: StopHandle) {
+    let mut reading = SCAN.lock().unwrap_or_else(PoisonError::into_inner);
+    if caught().is_some() {
+        scan.stop();
+    }
+    *reading = Some(scan);
 }
 
 /// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if

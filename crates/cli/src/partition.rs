@@ -62,6 +62,7 @@ pub(crate) fn write(
             rows += batch.num_rows() as u64;
             open.write(&batch)?;
         }
+        interrupt::check()?;
         if let Some(answer) = answer {
             files += 1;
             answer.finish()?;

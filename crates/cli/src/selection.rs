@@ -66,6 +66,7 @@ impl Selection<'_> {
         for condition in &self.conditions {
             scan = condition.apply(scan)?;
         }
+        interrupt::ends(scan.stop_handle());
         Ok(scan)
     }
 
@@ -85,6 +86,7 @@ impl Selection<'_> {
             answer.write(&batch)?;
             interrupt::check()?;
         }
+        interrupt::check()?;
         answer.finish()?;
         Ok(rows)
     }

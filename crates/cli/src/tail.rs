@@ -20,7 +20,6 @@ use crate::store;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &TailArgs) -> Result<()> {
-    interrupt::catch()?;
     let store = store::open_to_read(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let selection = Selection {
@@ -47,6 +46,7 @@ pub(crate) fn run(args: &TailArgs) -> Result<()> {
     if !args.follow {
         return answer.finish();
     }
+    interrupt::catch()?;
     answer.flush()?;
     follow(&store, &table, &selection, (newest, answer))
 }

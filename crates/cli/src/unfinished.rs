@@ -34,6 +34,16 @@ pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(parent)
 }
 
+/// Gives a file from [`file`] its name, durably: rows may be deleted from the store once they are in
+/// the file.
+pub(crate) fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    // Opened first: once the file has its name, nothing but the sync itself can fail.
+    let parent = fs::File::open(beside(path)?.0)?;
+    file.persist(path).map_err(|error| error.error)?;
+    parent.sync_all()
+}
+
 /// Where to make what is to stand at `path`, and how its name begins.
 fn beside(path: &Path) -> io::Result<(&Path, String)> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;

@@ -31,7 +31,8 @@ pub(super) struct Measure {
     first_tick: Option<i64>,
     last_tick: Option<i64>,
     batches: Vec<Numbered>,
-    /// The times of the run, for a table that does not have each row in its order of arrival.
+    /// The times of the run, if they are needed of a table that does not have each row in its order
+    /// of arrival.
     kept: Option<Vec<i64>>,
     on_grid: OnGrid,
     replaced: u64,
@@ -54,10 +55,12 @@ struct Numbered {
 }
 
 impl Measure {
-    /// Nothing yet, of a run into a table.
-    pub(super) fn of(table: &Table) -> Self {
+    /// Nothing yet, of a run into a table; [`finish`](Self::finish) needs `is_finished`.
+    pub(super) fn of(table: &Table, is_finished: bool) -> Self {
+        let is_sparse = table.layout() != Layout::Indexed;
+        let has_key = table.schema().key().is_some();
         Self {
-            kept: (table.layout() != Layout::Indexed || table.schema().key().is_some()).then(Vec::new),
+            kept: (is_sparse || (has_key && is_finished)).then(Vec::new),
             ..Self::default()
         }
     }

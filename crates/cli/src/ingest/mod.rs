@@ -79,7 +79,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let mut run = Run {
         target: &target,
         rejects: &mut rejects,
-        measure: Measure::of(target.table()),
+        measure: Measure::of(target.table(), args.order),
         acknowledge,
         source,
     };

@@ -18,7 +18,7 @@ use super::bytes::Counting;
 use super::compressed::{Checked, check_file};
 use super::guard::guarded;
 use super::int96::{Unreachable, first_unreachable};
-use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
+use super::{Place, Progress, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result, interruption};
 use crate::interrupt;
 use crate::schema::{same_type, type_name};
@@ -166,7 +166,7 @@ impl ColumnarRows {
     }
 
     fn failure(&self, error: &dyn Display) -> Failure {
-        let row = self.rows_read + 1;
+        let row = self.rows_read;
         Failure::input(format!(
             "{}: cut off or damaged after row {row}: {error}",
             self.name
@@ -193,30 +193,20 @@ impl Rows for ColumnarRows {
             .zip(self.schema.fields())
             .map(|(&place, field)| self.cast(batch.column(place), field))
             .collect::<Result<_>>()?;
-        let keep = self
-            .time
-            .map(|time| &columns[time])
-            .filter(|times| times.null_count() > 0);
-        if let (Some(times), Some(time)) = (keep, self.time) {
-            let name = self.schema.field(time).name();
-            for row in (0..rows).filter(|&row| times.is_null(row)) {
+        let fields = self.schema.fields();
+        let lacking: Vec<usize> = (0..columns.len())
+            .filter(|&column| !fields[column].is_nullable() && columns[column].null_count() > 0)
+            .collect();
+        let mut keep = (!lacking.is_empty()).then(|| vec![true; rows]);
+        for (row, is_kept) in keep.iter_mut().flatten().enumerate() {
+            if let Some(&column) = lacking.iter().find(|&&column| columns[column].is_null(row)) {
+                *is_kept = false;
                 let place = Place::Row(first_row + row as u64 + 1);
-                let detail = format!("no time in column {name}");
-                let remedy = Some("--on-error skip leaves such rows out".to_owned());
-                rejects.reject(
-                    &self.name,
-                    Reject {
-                        place,
-                        reason: Reason::NoTime,
-                        detail,
-                        remedy,
-                    },
-                )?;
+                let is_time = self.time == Some(column);
+                rejects.reject(&self.name, Reject::missing(place, fields[column].name(), is_time))?;
             }
         }
-        let keep = keep
-            .and_then(|times| times.nulls())
-            .map(|valid| BooleanArray::new(valid.inner().clone(), None));
+        let keep = keep.map(BooleanArray::from);
 
         self.rows_read += rows as u64;
         if let (Some(total), true) = (self.progress.total(), self.rows_total > 0) {
@@ -345,7 +335,7 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
             )));
         }
     }
-    Ok(Field::new(name, stored, !is_time))
+    Ok(Field::new(name, stored, !is_time && wanted.is_nullable(name)))
 }
 
 /// The type of a table's column that holds all values of a type of Arrow's.

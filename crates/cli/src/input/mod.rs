@@ -146,6 +146,15 @@ impl Wanted {
         self.given_field(name).or_else(of_table).map(Field::data_type)
     }
 
+    /// Whether a column may lack values: all but those that the table requires.
+    fn is_nullable(&self, name: &str) -> bool {
+        let of_table = self
+            .table
+            .as_ref()
+            .and_then(|table| table.field_with_name(name).ok());
+        of_table.is_none_or(Field::is_nullable)
+    }
+
     /// Whether integers in a column of times are ticks because the user said so. Where times are
     /// written as such, a stray integer is a mistake.
     fn takes_ticks(&self, name: &str) -> bool {

@@ -11,6 +11,9 @@ use crate::exit::{Failure, Result};
 /// Rejected rows that are listed one by one; the rest is only counted.
 const LISTED: usize = 10;
 
+/// The remedy for any row that is rejected.
+pub(crate) const SKIP: &str = "--on-error skip leaves such rows out";
+
 /// The treatment of a row that cannot be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
@@ -50,6 +53,11 @@ pub(crate) enum Reason {
     NoTime,
     /// The time column holds something else than a time of the column's type.
     UnreadableTime,
+    /// Another column that must have values is empty.
+    NoValue {
+        /// That column.
+        column: String,
+    },
     /// Another column holds something else than a value of its type.
     UnreadableValue {
         /// That column.
@@ -69,6 +77,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTime => f.write_str("missing time"),
+            Self::NoValue { column } => write!(f, "missing value in {column}"),
             Self::UnreadableTime => f.write_str("unreadable time"),
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
             Self::FieldCount => f.write_str("wrong number of fields"),
@@ -88,6 +97,25 @@ pub(crate) struct Reject {
     pub(crate) detail: String,
     /// The remedy, if it is worth naming when the run ends here.
     pub(crate) remedy: Option<String>,
+}
+
+impl Reject {
+    /// A row without a value in a column that must have one.
+    pub(crate) fn missing(place: Place, column: &str, is_time: bool) -> Self {
+        let (reason, detail) = if is_time {
+            (Reason::NoTime, format!("no time in column {column}"))
+        } else {
+            let column = column.to_owned();
+            let detail = format!("no value in column {column}, which must have one");
+            (Reason::NoValue { column }, detail)
+        };
+        Self {
+            place,
+            reason,
+            detail,
+            remedy: Some(SKIP.to_owned()),
+        }
+    }
 }
 
 /// The rows that were not taken.

@@ -87,8 +87,7 @@ impl Destination {
             Target::File { path, unfinished } => unfinished
                 .into_inner()
                 .map_err(io::IntoInnerError::into_error)
-                .and_then(|file| file.persist(path).map_err(|error| error.error))
-                .map(drop),
+                .and_then(|file| unfinished::persist(file, &path)),
         };
         self.last_error.keep(finished)
     }

@@ -2,6 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::harness::{Place, near_sorted_csv};
 
@@ -748,4 +751,53 @@ fn numbers_of_errors_of_the_system_are_not_shown() {
             outcome.stderr
         );
     }
+}
+
+#[test]
+fn rows_of_another_width_end_the_run_at_the_first() {
+    let place = with_store();
+    let wide: String = (0..20_000).map(|row| format!("2026-01-01,{row},\n")).collect();
+    place.write("wide.csv", format!("t,v\n{wide}"));
+    for table in ["t", "new"] {
+        let message = place.run(&format!("ingest s {table} wide.csv --time t")).fails(1);
+        assert!(
+            message.starts_with("wide.csv:2: 3 fields, where the header has 2"),
+            "{message}"
+        );
+    }
+    place.write("both.csv", format!("t,v\n2026-01-01,1\n{wide}2026-01-02,2\n"));
+    let report = place.json("ingest s new both.csv --time t --on-error skip --json");
+    assert_eq!(report["rows"], 2);
+    assert_eq!(report["skipped"]["rows"], 20_000);
+}
+
+#[test]
+fn rows_without_a_required_value() {
+    let place = Place::new();
+    let time = DataType::Timestamp(TimeUnit::Second, None);
+    let columns = Schema::new(vec![
+        Field::new("t", time, false),
+        Field::new("v", DataType::Int64, false),
+    ]);
+    let store = bedload::Store::create(place.path("s")).unwrap();
+    let schema = bedload::TableSchema::new(Arc::new(columns), "t").unwrap();
+    store.create_table("t", schema).unwrap();
+    store.close().unwrap();
+    place.write("rows.csv", "t,v\n2026-01-01,1\n2026-01-02,\n2026-01-03,3\n");
+    let message = place.run("ingest s t rows.csv").fails(1);
+    assert!(
+        message.starts_with("rows.csv:3: no value in column v, which must have one"),
+        "{message}"
+    );
+    let report = place.json("ingest s t rows.csv --on-error skip --json");
+    assert_eq!(report["rows"], 2);
+    place.output("ingest all t rows.csv --time t");
+    place.output("query all t --format parquet --output rows.parquet");
+    let message = place.run("ingest s t rows.parquet").fails(1);
+    assert!(
+        message.starts_with("rows.parquet: row 2: no value in column v"),
+        "{message}"
+    );
+    let report = place.json("ingest s t rows.parquet --on-error skip --json");
+    assert_eq!(report["rows"], 2);
 }

@@ -51,6 +51,25 @@ fn a_second_run_takes_only_new_rows() {
     assert_eq!(place.json("info s --json")["tables"].as_array().unwrap().len(), 3);
 }
 
+/// The second run knows the types of the table that the first one made; it takes the same rows.
+#[test]
+fn a_second_run_reads_rows_as_the_first_did() {
+    let place = Place::new();
+    let skip = "ingest s t rows.csv --time t --source-id rows --on-error skip --json";
+    let head = "t,row,n\n0,1,1\n2026-01-01 00:00:00,2,1\n2026-01-01 00:00:00,3,1\n";
+    place.write("rows.csv", head);
+    assert_eq!(place.json(skip)["rows"], 2);
+    assert_eq!(place.json(skip)["rows"], 0);
+    place.write(
+        "rows.csv",
+        format!("{head}2026-01-02,4,007\n2026-01-03,5,+5\n2026-01-04,6,7\n"),
+    );
+    assert_eq!(place.json(skip)["rows"], 1);
+    assert_eq!(numbers(&place), [2, 3, 6]);
+    let given = "ingest s t rows.csv --source-id other --schema n:int64 --on-error skip --json";
+    assert_eq!(place.json(given)["rows"], 5);
+}
+
 #[test]
 fn several_files_are_one_input() {
     let place = Place::new();

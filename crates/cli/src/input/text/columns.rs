@@ -46,8 +46,8 @@ pub(super) struct Cells<'a> {
     /// The column's place among the fields of a record.
     pub(super) place: usize,
     pub(super) field: &'a Field,
-    /// Whether the column's type was inferred from the first rows, and not given.
-    pub(super) inferred: bool,
+    /// Whether the user gave the column's type: values may lose digits in it.
+    pub(super) is_given: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
     /// Whether an integer in a column of times is a number of ticks.
@@ -149,7 +149,7 @@ impl<'a> Cells<'a> {
         let kind = self.field.data_type();
         self.primitives::<T>(|text| {
             parse(text)
-                .filter(|_| !self.inferred || keeps_digits(text, kind))
+                .filter(|_| self.is_given || keeps_digits(text, kind))
                 .ok_or(Problem::NotOfType)
         })
     }

@@ -27,6 +27,7 @@ pub(crate) use self::converted::parse_values;
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
 use self::records::{RecordReader, Records};
+use super::rejects::SKIP;
 use super::{Place, Reason, Reject, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
@@ -37,8 +38,8 @@ pub(super) const SAMPLE_ROWS: usize = 65_536;
 /// Bytes of rows that are held at once, at most, but for one record.
 const HELD_BYTES: usize = 64 << 20;
 
-/// The remedy for any row that is rejected.
-const SKIP: &str = "--on-error skip leaves such rows out";
+/// Rows that are no records of a text and wait for their turn to be rejected, at most.
+const MISSHAPEN_MAX: usize = 4096;
 
 /// Where records come from.
 enum Source {
@@ -75,6 +76,7 @@ struct Column {
     place: usize,
     field: Field,
     inferred: bool,
+    is_given: bool,
     is_time: bool,
     takes_ticks: bool,
 }
@@ -185,17 +187,21 @@ impl TextRows {
             None => infer_type(values(), &self.wanted.nulls),
         };
         // In a table that exists, a file whose times begin with an integer has ticks of the table's
-        // unit.
+        // unit, unless others are written as times: then integers are mistakes, as they were to the
+        // run that made the table of it.
         let begins_with_ticks = || {
-            values()
-                .find(|value| !value.is_empty())
-                .is_some_and(|value| std::str::from_utf8(value).is_ok_and(|text| text.parse::<i64>().is_ok()))
+            let mut texts = values()
+                .filter(|value| !value.is_empty())
+                .map(|value| std::str::from_utf8(value).unwrap_or_default());
+            texts.next().is_some_and(|text| text.parse::<i64>().is_ok())
+                && texts.all(|text| WrittenTime::parse(text).is_none())
         };
         let takes_ticks = self.wanted.takes_ticks(name) || (is_time && !inferred && begins_with_ticks());
         Ok(Column {
             place,
-            field: Field::new(name, data_type, !is_time),
+            field: Field::new(name, data_type, !is_time && self.wanted.is_nullable(name)),
             inferred,
+            is_given: self.wanted.given_field(name).is_some(),
             is_time,
             takes_ticks,
         })
@@ -222,9 +228,10 @@ impl TextRows {
                     ),
                 }
             }
-            NoTime::Texts => {
-                format!("{file}: no rows to tell the type of column {name}: give it with --schema")
-            }
+            NoTime::Texts => match self.misshapen.first() {
+                Some(Misshapen { reject, .. }) => format!("{file}:{}: {}", reject.place, reject.detail),
+                None => format!("{file}: no rows to tell the type of column {name}: give it with --schema"),
+            },
         };
         Failure::input(message)
     }
@@ -252,7 +259,8 @@ impl TextRows {
 
     /// Reads records until `rows` are held, or as many as memory allows.
     fn hold(&mut self, rows: usize) -> Result<()> {
-        while self.held.len() < rows && self.held.bytes() < HELD_BYTES {
+        while self.held.len() < rows && self.held.bytes() < HELD_BYTES && self.misshapen.len() < MISSHAPEN_MAX
+        {
             let read = match &mut self.source {
                 Source::Csv(reader) => reader.read(&mut self.held)?,
                 Source::Json(reader) => match reader.read(&mut self.held)? {
@@ -290,11 +298,12 @@ impl TextRows {
     /// Why the value in `column` of a held row was not understood.
     fn reject(&self, row: usize, column: &Column, problem: &Problem) -> Reject {
         let name = column.field.name();
+        let place = Place::Line(self.field_line(row, column.place));
         let text = String::from_utf8_lossy(self.unmarked(self.held.field(row, column.place)));
         let type_name = type_name(column.field.data_type());
         let quoted = excerpt(&text);
         let detail = match problem {
-            Problem::Missing => format!("no time in column {name}"),
+            Problem::Missing => return Reject::missing(place, name, column.is_time),
             Problem::NotUtf8 => format!("column {name} holds bytes that are not UTF-8"),
             Problem::NoTime => format!("`{quoted}` in column {name} is not a time"),
             Problem::NotOfType => format!("`{quoted}` in column {name} is not of type {type_name}"),
@@ -307,7 +316,7 @@ impl TextRows {
             Problem::OutOfRange => format!("`{quoted}` in column {name} is beyond the range of {type_name}"),
         };
         let remedy = match problem {
-            Problem::Missing | Problem::NotUtf8 => Some(SKIP.to_owned()),
+            Problem::NotUtf8 => Some(SKIP.to_owned()),
             Problem::NoTime if text.parse::<i64>().is_ok() => Some(format!(
                 "if integers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
             )),
@@ -317,13 +326,12 @@ impl TextRows {
             _ => Some(SKIP.to_owned()),
         };
         let reason = match problem {
-            Problem::Missing => Reason::NoTime,
             Problem::NotUtf8 => Reason::NotUtf8,
             _ if column.is_time => Reason::UnreadableTime,
             _ => Reason::UnreadableValue { column: name.clone() },
         };
         Reject {
-            place: Place::Line(self.field_line(row, column.place)),
+            place,
             reason,
             detail,
             remedy,
@@ -376,7 +384,7 @@ impl TextRows {
                 rows: rows.clone(),
                 place: column.place,
                 field: &column.field,
-                inferred: column.inferred,
+                is_given: column.is_given,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 takes_ticks: column.takes_ticks,
             };
@@ -393,7 +401,8 @@ impl TextRows {
         let rejected = self.rejected(rows.clone(), &problems);
         let keep: Option<BooleanArray> =
             (!problems.is_empty()).then(|| problems.iter().map(|problem| Some(problem.is_none())).collect());
-        let batch = (!rows.is_empty())
+        // No batch is the end of the text.
+        let batch = (!rows.is_empty() || !rejected.is_empty())
             .then(|| batch_of(&self.schema, arrays, rows.len(), keep.as_ref()))
             .transpose();
         Ok(Parsed {
