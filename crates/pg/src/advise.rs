@@ -89,12 +89,15 @@ const FACTS: &str = "
         format('CREATE %sINDEX CONCURRENTLY %I ON %s',
             CASE WHEN indisunique THEN 'UNIQUE ' ELSE '' END,
             left(c.relname, 55) || '_bedload',
-            replace(
-                substring(
-                    CASE WHEN c.reloptions IS NULL THEN pg_get_indexdef(i.indexrelid)
-                        ELSE regexp_replace(pg_get_indexdef(i.indexrelid), ' WITH \\([^)]*\\)', '') END
-                    FROM ' ON (.*)'),
-                ' USING btree (', ' USING bedload ('))
+            regexp_replace(
+                replace(
+                    substring(
+                        CASE WHEN c.reloptions IS NULL THEN pg_get_indexdef(i.indexrelid)
+                            ELSE regexp_replace(pg_get_indexdef(i.indexrelid), ' WITH \\([^)]*\\)', '') END
+                        FROM ' ON (.*)'),
+                    ' USING btree (', ' USING bedload ('),
+                -- Other names of classes of text, which B-trees alone have.
+                '([^,(]) varchar_((?:pattern_)?ops)\\M', '\\1 text_\\2', 'g'))
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am ON pg_am.oid = c.relam
     WHERE i.indexrelid = $1";
 

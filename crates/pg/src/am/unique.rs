@@ -192,7 +192,7 @@ unsafe fn look_up(row: &Row, index: &Index, entry: &Entry, check: pg_sys::IndexU
                 Some("This may be because of a non-immutable index expression.".to_owned()),
             );
         }
-        index.hint_dead(&dead.0, &dead.1, deletions);
+        index.hint_dead((&dead.0, deletions), (&dead.1, deletions));
         return found;
     }
 }

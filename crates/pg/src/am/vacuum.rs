@@ -37,6 +37,7 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
     // returned. Only one process waits for pins on block 0, as one VACUUM at a time has the table.
     unsafe {
         let index = Index::open((*info).index);
+        index.pages().read_into((*info).strategy);
         let stats = or_new(stats);
         (*stats).tuples_removed += index.remove(&mut is_dead) as f64;
         let barrier = pg_sys::ReadBuffer((*info).index, 0);
@@ -64,6 +65,7 @@ pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
         (*stats).num_index_tuples = (*info).num_heap_tuples;
         (*stats).estimated_count = true;
         index.maintain(false);
+        index.pages().read_into((*info).strategy);
         let free = index.reclaim();
         (*stats).pages_free = u32::try_from(free).unwrap_or(u32::MAX);
         (*stats).num_pages = index.pages().block_count();

@@ -303,9 +303,13 @@ impl Index {
     ///
     /// The address of one of them can be reused only after one more has ended. So a mark set before
     /// that is on the entry of a dead row.
-    pub(crate) fn hint_dead(&self, in_head: &[Entry], in_tree: &[Entry], deletions: u64) {
+    pub(crate) fn hint_dead(
+        &self,
+        (in_head, deletions_of_head): (&[Entry], u64),
+        (in_tree, deletions): (&[Entry], u64),
+    ) {
         if !in_head.is_empty() {
-            self.done(self.head.hint_dead(&self.pages, in_head, deletions));
+            self.done(self.head.hint_dead(&self.pages, in_head, deletions_of_head));
         }
         if in_tree.is_empty() {
             return;
@@ -389,6 +393,7 @@ impl Index {
 
     /// Checks the structure, and lists what is wrong; to be called while nobody writes.
     pub(crate) fn verify(&self) -> (Report, Vec<String>) {
+        self.pages.read_cancellably();
         let mut report = self.done(self.tree().verify());
         let describe = |problem: &BeTreeProblem| format!("page {}: {}", problem.page, problem.what);
         let mut problems: Vec<String> = report.problems.iter().map(describe).collect();

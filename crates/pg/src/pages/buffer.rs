@@ -37,22 +37,24 @@ pub(crate) enum Mode {
 pub(crate) struct Pin(pg_sys::Buffer);
 
 impl Pin {
-    /// Reads a block and pins it; an I/O error or a wrong checksum is an error of the server.
+    /// Reads a block and pins it, into the buffers of a strategy unless it is null; an I/O error or
+    /// a wrong checksum is an error of the server.
     ///
     /// # Safety
     ///
-    /// `relation` is open, and has the block.
+    /// `relation` is open, and has the block. The strategy is null or valid.
     pub(crate) unsafe fn read(
         relation: pg_sys::Relation,
         fork: pg_sys::ForkNumber::Type,
         block: pg_sys::BlockNumber,
+        strategy: pg_sys::BufferAccessStrategy,
     ) -> Self {
         let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
-        let is_main = fork == pg_sys::ForkNumber::MAIN_FORKNUM;
+        let is_usual = fork == pg_sys::ForkNumber::MAIN_FORKNUM && strategy.is_null();
         // SAFETY: the caller's.
         unsafe {
-            Self(if !is_main {
-                pg_sys::ReadBufferExtended(relation, fork, block, mode, std::ptr::null_mut())
+            Self(if !is_usual {
+                pg_sys::ReadBufferExtended(relation, fork, block, mode, strategy)
             } else if let Some(buffer) = recent::pin(relation, block) {
                 buffer
             } else {
@@ -159,6 +161,15 @@ impl Latch {
 
     pub(crate) fn buffer(&self) -> pg_sys::Buffer {
         self.pin.buffer()
+    }
+
+    /// Gives up the content lock and keeps the pin.
+    pub(crate) fn unlatch(self) -> Pin {
+        let latch = ManuallyDrop::new(self);
+        // SAFETY: the content lock is ours (invariant 2), and is given up with `self`.
+        unsafe { pg_sys::LockBuffer(latch.buffer(), pg_sys::BUFFER_LOCK_UNLOCK.cast_signed()) };
+        // The pin that `self` had, which is not dropped with it.
+        Pin(latch.buffer())
     }
 
     pub(crate) fn page(&self) -> &[u8] {

@@ -67,7 +67,7 @@ impl State {
 /// A page's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Greater than that of every earlier life of the page.
+    /// Greater than that of every earlier life of the page that was written.
     pub(crate) generation: u64,
     /// The next full transaction id when the page came into its state.
     pub(crate) stamp: u64,

@@ -11,9 +11,10 @@
 //!    critical section.
 //! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has
 //!    confirmed it, or by extending the file; neither waits for a content lock. That it is reserved
-//!    is written on the page but not logged: after a crash it is what it was before, or reserved by
-//!    a transaction that has ended, hence free. It is pinned until it is written, as a reservation
-//!    by `VACUUM`, which has no transaction id, may look like one of those.
+//!    is noted in its buffer alone, where it stays pinned until it is written: afterwards, and after
+//!    a crash, a page that was not written is what it was before, or reserved by a transaction that
+//!    has ended, hence free. A reservation by `VACUUM`, which has no transaction id, may look like
+//!    one of those meanwhile; the pin keeps others off the page.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A
 //!    batch that names them is logged after them. A hint is written to the page without a log
 //!    record, after its `pd_lower`: these bytes are in no image of the page in the log, and zero
@@ -82,6 +83,10 @@ pub(crate) struct PgPages {
     maintained: RefCell<BTreeSet<PageId>>,
     /// Whether the transaction gets an id with its first right to a node.
     takes_id: Cell<bool>,
+    /// Whether each read looks whether the statement was cancelled.
+    is_cancellable: Cell<bool>,
+    /// The buffers that blocks are read into; null for all.
+    strategy: Cell<pg_sys::BufferAccessStrategy>,
 }
 
 /// A page of the index does not exist, or is not what it was asked for.
@@ -133,6 +138,8 @@ impl PgPages {
             reserved: RefCell::default(),
             maintained: RefCell::default(),
             takes_id: Cell::new(false),
+            is_cancellable: Cell::new(false),
+            strategy: Cell::new(std::ptr::null_mut()),
         }
     }
 
@@ -140,6 +147,21 @@ impl PgPages {
     /// reserves a page to merge something into.
     pub(crate) fn take_id_when_maintaining(&self) {
         self.takes_id.set(true);
+    }
+
+    /// Has each read look whether the statement was cancelled: for long reads that write nothing.
+    pub(crate) fn read_cancellably(&self) {
+        self.is_cancellable.set(true);
+    }
+
+    /// Has blocks be read into a few buffers, so that those of others stay, until the strategy is
+    /// null again.
+    ///
+    /// # Safety
+    ///
+    /// The strategy is null, or valid until then.
+    pub(crate) unsafe fn read_into(&self, strategy: pg_sys::BufferAccessStrategy) {
+        self.strategy.set(strategy);
     }
 
     pub(crate) fn relation(&self) -> pg_sys::Relation {
@@ -189,7 +211,7 @@ impl PgPages {
     /// Pins a block that the file has.
     pub(crate) fn pin_block(&self, block: u32) -> Pin {
         // SAFETY: the relation is open, and has the block.
-        unsafe { Pin::read(self.relation, self.fork, block) }
+        unsafe { Pin::read(self.relation, self.fork, block, self.strategy.get()) }
     }
 
     fn pin_page(&self, id: PageId) -> Result<Pin> {
@@ -292,6 +314,10 @@ impl PageRead for PgPages {
     }
 
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
+        if self.is_cancellable.get() {
+            // Without effect while another page is latched.
+            pgrx::check_for_interrupts!();
+        }
         let latch = self.pin_page(id)?.latch(Mode::Shared);
         header::life_of(latch.page(), id)?;
         Ok(PgGuard(latch))
@@ -335,15 +361,16 @@ impl PageStore for PgPages {
     }
 
     fn reserve(&self) -> Result<Reserved> {
-        let reserved = self.reserve_page()?;
-        let pin = self.pin_block(reserved.id.get());
+        let (reserved, pin) = self.reserve_page()?;
         self.reserved.borrow_mut().insert(reserved.id, pin);
         Ok(reserved)
     }
 
     fn release(&self, reserved: Reserved) {
-        self.reserved.borrow_mut().remove(&reserved.id);
-        self.release_page(reserved);
+        let pin = self.reserved.borrow_mut().remove(&reserved.id);
+        if let Some(pin) = pin {
+            self.release_page(reserved, pin);
+        }
     }
 
     fn run_writer(&self) -> Result<Self::RunWriter<'_>> {
@@ -398,7 +425,7 @@ impl VacuumStore for PgPages {
         self.hint_in_page(page, hint)
     }
 
-    fn run_pages(&self) -> Result<Vec<PageId>> {
-        Ok(self.pages_of_runs())
+    fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs(after, limit))
     }
 }

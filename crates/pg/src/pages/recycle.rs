@@ -8,10 +8,10 @@
     reason = "it calls the free space map and generic WAL of PostgreSQL"
 )]
 
-use bedload_pages::{PageId, Reserved, Result};
+use bedload_pages::{PageId, PageSet, Reserved, Result};
 use pgrx::pg_sys;
 
-use super::buffer::{Latch, Mode};
+use super::buffer::{Latch, Mode, Pin};
 use super::header::{LIFE_LEN, PAGE_LEN, PAYLOAD_LEN, State, is_new, life, set_life, set_used};
 use super::{Life, MAINTENANCE_LOCK, PgPages, next_transaction};
 use crate::error::error_point;
@@ -25,8 +25,7 @@ const STALE_HINTS_MAX: usize = 4;
 /// or an error came between the writing and the naming, or between the unlinking and the retiring.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// A bit for each block.
-    pages: Vec<u64>,
+    pages: PageSet,
     /// Pages whose right to maintain is held by who unlinks a page, until it is retired.
     maintained: Vec<PageId>,
     /// Writers with lesser transaction ids had ended when the naming began.
@@ -37,23 +36,14 @@ impl Named {
     /// To be called before it is found out which pages are named.
     pub(crate) fn begin() -> Self {
         Self {
-            pages: Vec::new(),
+            pages: PageSet::default(),
             maintained: Vec::new(),
             limit: oldest_writer(),
         }
     }
 
-    fn bit(id: PageId) -> (usize, u64) {
-        let block = id.get() as usize;
-        (block / 64, 1 << (block % 64))
-    }
-
     pub(crate) fn add(&mut self, id: PageId) {
-        let (word, bit) = Self::bit(id);
-        if word >= self.pages.len() {
-            self.pages.resize(word + 1, 0);
-        }
-        self.pages[word] |= bit;
+        self.pages.insert(id);
     }
 
     pub(crate) fn add_maintained(&mut self, id: PageId) {
@@ -63,9 +53,7 @@ impl Named {
 
     /// Whether a page seems to be lost, unless it is about to be retired.
     fn lacks(&self, id: PageId, life: Life) -> bool {
-        let (word, bit) = Self::bit(id);
-        let is_named = self.pages.get(word).is_some_and(|bits| bits & bit != 0);
-        matches!(life.state, State::Node | State::Run) && life.stamp < self.limit && !is_named
+        matches!(life.state, State::Node | State::Run) && life.stamp < self.limit && !self.pages.contains(id)
     }
 }
 
@@ -80,7 +68,8 @@ fn oldest_writer() -> u64 {
 }
 
 impl PgPages {
-    pub(super) fn reserve_page(&self) -> Result<Reserved> {
+    /// Reserves a page, which stays pinned until it is written or given back.
+    pub(super) fn reserve_page(&self) -> Result<(Reserved, Pin)> {
         error_point();
         loop {
             let Some(id) = self.released.borrow_mut().pop() else {
@@ -111,13 +100,13 @@ impl PgPages {
     }
 
     /// Reserves a particular page, if it is free and not pinned.
-    fn try_reserve(&self, id: PageId) -> Option<Reserved> {
+    fn try_reserve(&self, id: PageId) -> Option<(Reserved, Pin)> {
         let mut latch = self.pin_block(id.get()).latch_alone()?;
         if !self.is_free(latch.page()) {
             return None;
         }
         let generation = begin_reservation(&mut latch);
-        Some(Reserved { id, generation })
+        Some((Reserved { id, generation }, latch.unlatch()))
     }
 
     /// Whether a page can be handed out: it is unreachable, and its reserver, if any, is gone.
@@ -171,14 +160,13 @@ impl PgPages {
     }
 
     /// Reserves a new page at the end of the file.
-    fn extend(&self) -> Reserved {
-        let latch = self.extend_block();
+    fn extend(&self) -> (Reserved, Pin) {
+        let mut latch = self.extend_block();
         // SAFETY: the buffer is pinned.
         let block = unsafe { pg_sys::BufferGetBlockNumber(latch.buffer()) };
-        let mut latch = latch;
         let generation = begin_reservation(&mut latch);
         let id = PageId::new(block).expect("block 0 is the meta page, and is there first");
-        Reserved { id, generation }
+        (Reserved { id, generation }, latch.unlatch())
     }
 
     /// A new block at the end of the file, zero and latched exclusively.
@@ -202,19 +190,19 @@ impl PgPages {
         unsafe { Latch::from_raw(buffer) }
     }
 
-    pub(super) fn release_page(&self, reserved: Reserved) {
+    /// Makes a page that was not written free again. It is still pinned, so it is nobody else's.
+    pub(super) fn release_page(&self, reserved: Reserved, pin: Pin) {
         // While an error unwinds, the page is left to the next VACUUM.
         if std::thread::panicking() {
             return;
         }
-        let mut latch = self.pin_block(reserved.id.get()).latch(Mode::Exclusive);
+        let mut latch = pin.latch(Mode::Exclusive);
         let free = Life {
             generation: reserved.generation,
             stamp: next_transaction(),
             state: State::Free,
         };
         set_life(latch.page_mut(), free);
-        latch.mark_dirty_unlogged();
         drop(latch);
         if !self.is_initial() {
             // SAFETY: the relation is open.
@@ -342,21 +330,23 @@ impl PgPages {
         }
     }
 
-    /// Every page that holds what a run writer has written. O(pages).
-    pub(super) fn pages_of_runs(&self) -> Vec<PageId> {
+    /// The first pages after one, at most `limit`, that hold what a run writer has written, found
+    /// at VACUUM's pace.
+    pub(super) fn pages_of_runs(&self, after: Option<PageId>, limit: usize) -> Vec<PageId> {
         let is_of_run = |id: &PageId| {
+            crate::compat::vacuum_delay_point();
             let latch = self.pin_block(id.get()).latch(Mode::Shared);
             life(latch.page()).is_some_and(|life| life.state.is_run())
         };
-        (1..self.block_count())
-            .filter_map(PageId::new)
-            .filter(is_of_run)
-            .collect()
+        let first = after.map_or(1, |after| after.get() + 1);
+        let pages = (first..self.block_count()).filter_map(PageId::new);
+        pages.filter(is_of_run).take(limit).collect()
     }
 
     pub(super) fn sweep_pages(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
         let mut leaked = Vec::new();
         for id in (1..self.block_count()).filter_map(PageId::new) {
+            pgrx::check_for_interrupts!();
             let is_used = {
                 let latch = self.pin_block(id.get()).latch(Mode::Shared);
                 let state = life(latch.page()).map(|life| life.state);
@@ -371,7 +361,9 @@ impl PgPages {
     }
 }
 
-/// Begins another life of a free page; returns its generation.
+/// Begins another life of a free page; returns its generation. The page is not made dirty: with
+/// checksums the server would log an image of it, and its writer logs it as a whole. While it is
+/// pinned it stays in its buffer, and without its writer it may become again what it was.
 fn begin_reservation(latch: &mut Latch) -> u64 {
     let page = latch.page_mut();
     let generation = life(page).map_or(0, |life| life.generation) + 1;
@@ -384,7 +376,6 @@ fn begin_reservation(latch: &mut Latch) -> u64 {
         state: State::Reserved,
     };
     set_life(page, reserved);
-    latch.mark_dirty_unlogged();
     generation
 }
 

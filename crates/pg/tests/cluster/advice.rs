@@ -109,6 +109,7 @@ fn indexes_that_have_to_be_b_trees_are_told() {
              CREATE INDEX t_tags ON t (tags);
              CREATE INDEX t_code ON t (code text_pattern_ops DESC, (k % 7) NULLS FIRST) INCLUDE (id)
                  WITH (fillfactor = 70) WHERE k > 10;
+             CREATE INDEX t_like ON t (code varchar_pattern_ops, code varchar_ops DESC);
              CREATE INDEX t_who ON t (who); CREATE INDEX t_hash ON t USING hash (k);
              CREATE TABLE p (k int8) PARTITION BY HASH (k); CREATE INDEX p_k ON p (k)"
         ),
@@ -142,6 +143,13 @@ fn indexes_that_have_to_be_b_trees_are_told() {
         // There is no fillfactor.
         assert_eq!(same == 1, index != "t_code", "{statement}");
     }
+    // Other names of classes of text.
+    let statement: String = advice(&mut client, "t_like").get("statement");
+    assert!(
+        statement.ends_with("USING bedload (code text_pattern_ops, code text_ops DESC)"),
+        "{statement}"
+    );
+    execute(&mut client, &statement);
     for (index, message) in [
         ("t", "is not an index"),
         ("t_hash", "\"t_hash\" is not a B-tree"),

@@ -1,5 +1,7 @@
 //! Entries of dead rows, which scans mark and pass over until VACUUM removes them.
 
+use postgres::Client;
+
 use crate::cluster::Cluster;
 use crate::contract::declare;
 use crate::rows::{
@@ -172,6 +174,44 @@ fn rows_in_the_place_of_dead_ones_are_not_marked() {
         execute(&mut other, "CLOSE c; COMMIT");
         assert_eq!(same_rows(&mut client, "t", "k <= 100"), 100);
     }
+}
+
+/// A cursor has an entry of the head from its beginning, meets it in a later window, after VACUUM
+/// has removed its row, and marks it when another row of the same key has the address.
+#[test]
+fn entries_of_the_head_are_as_old_as_their_scan() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i; DELETE FROM t WHERE k = 500",
+    );
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    execute(&mut client, "SELECT bedload_drain('t_k')");
+    // The address of the row, which VACUUM has freed.
+    let insert = |client: &mut Client, id: i64| -> String {
+        let row = client.query_one("INSERT INTO t VALUES (500, $1) RETURNING ctid::text", &[&id]);
+        row.expect("inserted").get(0)
+    };
+    let first = insert(&mut client, -1);
+    execute(&mut client, "DELETE FROM t WHERE k = 500");
+    let mut other = cluster.client();
+    execute(
+        &mut other,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN;
+         DECLARE c CURSOR FOR SELECT k, id FROM t ORDER BY k",
+    );
+    let fetched = |other: &mut Client, rows: usize| {
+        let found = other.query(&format!("FETCH {rows} FROM c"), &[]);
+        assert_eq!(found.expect("rows").len(), rows);
+    };
+    fetched(&mut other, 1);
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    fetched(&mut other, 600);
+    assert_eq!(insert(&mut client, -2), first, "the address of the other");
+    execute(&mut other, "CLOSE c; COMMIT");
+    assert_eq!(same_rows(&mut client, "t", "k = 500"), 1);
 }
 
 /// A snapshot on a standby may see rows that are dead to everybody on the primary.

@@ -51,6 +51,23 @@ fn single_rows(count: u32) -> String {
     )
 }
 
+/// With checksums, or this setting, the server logs images of pages that are changed without a
+/// record of their own.
+#[test]
+fn pages_of_runs_are_logged_once() {
+    let [without, with] = ["off", "on"].map(|hints| {
+        let cluster = Cluster::start_with(&format!("wal_log_hints = {hints}"));
+        let mut client = cluster.client();
+        execute(&mut client, "SET bedload.batch_entries = 20000");
+        wal_of_index(
+            &mut client,
+            "bedload",
+            "INSERT INTO t SELECT (i * 7919) % 1000003, i FROM generate_series(1, 200000) i",
+        )
+    });
+    assert!(with < without * 5 / 4, "{with} bytes, {without} without hints");
+}
+
 #[test]
 fn small_transactions_write_little_wal() {
     let cluster = Cluster::start_with("bedload.shrunk = 1");

@@ -60,7 +60,8 @@ struct Scan {
     /// the scan, within the ranges.
     pending: Sorted,
     position: Position,
-    marked: Option<Position>,
+    /// A position, and `deletions_of_window` of its window.
+    marked: Option<(Position, u64)>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
     /// How many bulk deletions had ended when the scan began, and before any entry of its present
@@ -155,7 +156,8 @@ impl Scan {
             .partition(|entry| self.pending.binary_search(entry).is_ok());
         // SAFETY: the caller's.
         let index = unsafe { Index::open(index) };
-        index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
+        // Entries of the head were read when the scan began, whichever window they came with.
+        index.hint_dead((&in_head, self.deletions), (&in_tree, self.deletions_of_window));
     }
 
     /// Goes to the next matching entry in the direction; `false` after the last. `table` is null
@@ -604,15 +606,19 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
 pub(super) unsafe extern "C-unwind" fn ammarkpos(descriptor: pg_sys::IndexScanDesc) {
     // SAFETY: PostgreSQL passes a scan under way.
     let (scan, _) = unsafe { parts(descriptor) };
-    scan.marked = Some(scan.position.clone());
+    scan.marked = Some((scan.position.clone(), scan.deletions_of_window));
 }
 
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amrestrpos(descriptor: pg_sys::IndexScanDesc) {
     // SAFETY: PostgreSQL passes a scan under way.
-    let (scan, _) = unsafe { parts(descriptor) };
-    if let Some(marked) = &scan.marked {
-        scan.position = marked.clone();
+    let (scan, index) = unsafe { parts(descriptor) };
+    // They were found dead in a later window, which is left here.
+    // SAFETY: the index is open and locked.
+    unsafe { scan.hint_killed(index) };
+    if let Some((position, deletions)) = &scan.marked {
+        scan.position = position.clone();
+        scan.deletions_of_window = *deletions;
         scan.rows_ahead.enter_window();
     }
 }

@@ -15,7 +15,7 @@ use crate::pages::buffer_misses;
 
 /// Rows announced when the first one is returned.
 const REACH_MIN: usize = 4;
-/// With how many rows that are returned it is one more.
+/// The reach grows by one per so many returned rows that had to wait for a page.
 const ROWS_PER_REACH: usize = 4;
 /// The most rows between the one that is returned and the last one announced: enough to keep a disk
 /// busy.
