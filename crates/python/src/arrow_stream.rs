@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -151,6 +151,12 @@ fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
     // SAFETY: the two come from one call of `__arrow_c_array__`, so the schema describes the array.
     let mut data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     data.align_buffers();
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyTypeError::new_err(format!(
+            "an array of {} has no columns: an array of rows is of structs",
+            data.data_type()
+        )));
+    }
     let array = StructArray::from(data);
     if array.null_count() > 0 {
         return Err(PyValueError::new_err("an array of rows must have no null rows"));

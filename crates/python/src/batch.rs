@@ -1,11 +1,13 @@
 //! Rows as an object of Python, which is an Arrow stream and gives NumPy arrays.
 
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use bedload::Value;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow_stream::capsule_of;
 use crate::numpy_columns::{Given, columns_of, record_batch};
+use crate::values::object_of;
 
 /// A few thousand rows in columns.
 #[pyclass(frozen, module = "bedload._native")]
@@ -38,6 +40,18 @@ impl Batch {
 
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         columns_of(py, &self.batch)
+    }
+
+    /// The values of a row, in the order of the columns.
+    fn row<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let columns = self.batch.columns().iter();
+        let object = |column: &'_ ArrayRef| {
+            let value = Value::at(column, row);
+            value
+                .map(|value| object_of(py, value, column.data_type()))
+                .transpose()
+        };
+        columns.map(object).collect()
     }
 
     fn __repr__(&self) -> String {

@@ -12,6 +12,7 @@ use crate::moment::{Moment, forget_dropped};
 #[derive(Debug)]
 pub(crate) struct Handle {
     path: PathBuf,
+    opened_by: u32,
     store: RwLock<Option<bedload::Store>>,
     moments: Mutex<Vec<Weak<Moment>>>,
 }
@@ -20,6 +21,7 @@ impl Handle {
     pub(crate) fn new(path: PathBuf, store: bedload::Store) -> Self {
         Self {
             path,
+            opened_by: std::process::id(),
             store: RwLock::new(Some(store)),
             moments: Mutex::default(),
         }
@@ -30,12 +32,25 @@ impl Handle {
     }
 
     pub(crate) fn store(&self) -> PyResult<bedload::Store> {
+        self.check_process()?;
         self.open_store().ok_or_else(|| self.closed())
     }
 
     /// The present state, until this store is closed.
     pub(crate) fn moment(&self) -> PyResult<Arc<Moment>> {
+        self.check_process()?;
         self.open_moment().ok_or_else(|| self.closed())
+    }
+
+    /// Fails in a forked child. It takes no lock, which a thread of the parent may have held.
+    fn check_process(&self) -> PyResult<()> {
+        if self.opened_by == std::process::id() {
+            return Ok(());
+        }
+        Err(error::of_store(bedload::Error::Inherited {
+            path: self.path.clone(),
+            opened_by: self.opened_by,
+        }))
     }
 
     fn open_store(&self) -> Option<bedload::Store> {

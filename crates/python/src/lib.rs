@@ -18,6 +18,7 @@ mod rows;
 mod store;
 mod table;
 mod times;
+mod values;
 
 use pyo3::prelude::*;
 

@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use bedload::{Scan, ScanReader, Snapshot};
+use bedload::{Scan, ScanReader, Snapshot, StopHandle};
 use pyo3::prelude::*;
 
 use crate::error;
 
-/// A reader while it has rows and its moment is open.
-type Held = Mutex<Option<ScanReader>>;
+/// A reader while it has rows and its moment is open, and what ends its search for the next one.
+struct Held {
+    reader: Mutex<Option<ScanReader>>,
+    stop: StopHandle,
+}
 
 /// A snapshot that its store can take back when it is closed, with the readers of it, which hold
 /// the store open just as well.
@@ -60,13 +63,14 @@ impl Moment {
     }
 
     /// Reads a scan until the moment is closed.
-    pub(crate) fn reader(&self, scan: Scan) -> Result<MomentReader, Closed> {
-        let schema = scan.schema().clone();
+    pub(crate) fn reader(&self, mut scan: Scan) -> Result<MomentReader, Closed> {
+        let (schema, stop) = (scan.schema().clone(), scan.stop_handle());
         let mut state = locked(&self.state);
         if state.snapshot.is_none() {
             return Err(Closed);
         }
-        let held = Arc::new(Mutex::new(Some(scan.into_reader())));
+        let reader = Mutex::new(Some(scan.into_reader()));
+        let held = Arc::new(Held { reader, stop });
         forget_dropped(&mut state.readers);
         state.readers.push(Arc::downgrade(&held));
         Ok(MomentReader {
@@ -76,8 +80,8 @@ impl Moment {
         })
     }
 
-    /// Drops the snapshot and its readers. Waits for those that are reading a batch, so the caller
-    /// must be detached from the interpreter.
+    /// Drops the snapshot and its readers. Waits for those that are reading, so the caller must be
+    /// detached from the interpreter.
     pub(crate) fn close(&self) {
         let (snapshot, readers) = {
             let mut state = locked(&self.state);
@@ -85,7 +89,8 @@ impl Moment {
         };
         drop(snapshot);
         for held in readers.iter().filter_map(Weak::upgrade) {
-            *locked(&held) = None;
+            held.stop.stop();
+            *locked(&held.reader) = None;
         }
     }
 }
@@ -109,6 +114,13 @@ pub(crate) struct MomentReader {
     has_ended: bool,
 }
 
+impl MomentReader {
+    /// Ends the reading from another thread.
+    pub(crate) fn stop_handle(&self) -> StopHandle {
+        self.held.stop.clone()
+    }
+}
+
 impl Iterator for MomentReader {
     type Item = Result<RecordBatch, ArrowError>;
 
@@ -116,14 +128,18 @@ impl Iterator for MomentReader {
         if self.has_ended {
             return None;
         }
-        let mut held = locked(&self.held);
+        let closed = || Some(Err(ArrowError::ExternalError(Box::new(Closed))));
+        let mut held = locked(&self.held.reader);
         let Some(reader) = held.as_mut() else {
-            return Some(Err(ArrowError::ExternalError(Box::new(Closed))));
+            return closed();
         };
         let next = reader.next();
         if next.is_none() {
             self.has_ended = true;
             *held = None;
+            if self.held.stop.is_stopped() {
+                return closed();
+            }
         }
         next
     }

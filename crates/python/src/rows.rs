@@ -7,7 +7,8 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use bedload::{Operator, Predicate, Scan};
+use bedload::{Operator, Predicate, Scan, StopHandle};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -106,8 +107,13 @@ impl Rows {
         Ok(scan)
     }
 
-    fn reader(&self) -> PyResult<MomentReader> {
-        Ok(self.moment.reader(self.scan()?)?)
+    fn batch_reader(&self, scan: Scan) -> PyResult<BatchReader> {
+        let reader = self.moment.reader(scan)?;
+        Ok(BatchReader {
+            stop: reader.stop_handle(),
+            reader: Arc::new(Mutex::new(reader)),
+            searches: !self.conditions.is_empty(),
+        })
     }
 }
 
@@ -178,6 +184,16 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
     arrow_cast::cast_with_options(&plain, to, &strict).map_err(|error| error::schema(error.to_string()))
 }
 
+/// Whether Ctrl-C ended a generator that pyarrow was reading: only the text of its exception, or of
+/// its traceback, comes through the stream.
+fn is_interrupt(text: &str) -> bool {
+    const NAME: &str = "KeyboardInterrupt";
+    let Some((_, exception)) = text.split_once("Python exception: ") else {
+        return false;
+    };
+    exception.starts_with(NAME) || exception.lines().any(|line| line.starts_with(NAME))
+}
+
 /// The exception of an error that came through a stream.
 pub(crate) fn of_stream(error: ArrowError) -> PyErr {
     match error {
@@ -186,6 +202,7 @@ pub(crate) fn of_stream(error: ArrowError) -> PyErr {
             Ok(own) => error::of_store(*own),
             Err(other) => error::raise("Error", other.to_string()),
         },
+        ArrowError::CDataInterface(text) if is_interrupt(&text) => PyKeyboardInterrupt::new_err(()),
         other => error::raise("Error", other.to_string()),
     }
 }
@@ -200,12 +217,12 @@ impl Rows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface makes honouring it optional.
         drop(requested_schema);
-        capsule_of(py, Box::new(self.reader()?))
+        capsule_of(py, Box::new(self.moment.reader(self.scan()?)?))
     }
 
     fn __iter__(&self) -> PyResult<BatchIterator> {
         Ok(BatchIterator {
-            reader: Mutex::new(self.reader()?),
+            reader: self.batch_reader(self.scan()?)?,
         })
     }
 
@@ -218,28 +235,28 @@ impl Rows {
     }
 
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
-        if self.conditions.is_empty() {
-            let scan = self.scan()?;
-            return interrupt::wait(py, move || scan.count());
+        let scan = self.scan()?.columns(&[]).map_err(error::of_store)?;
+        if let Some(rows) = py.detach(|| scan.known_count()).map_err(error::of_store)? {
+            return Ok(rows);
         }
-        let mut reader = self.reader()?;
+        let reader = self.batch_reader(scan)?;
         let mut rows = 0;
-        while let Some(batch) = py.detach(|| reader.next()) {
-            rows += batch.map_err(of_stream)?.num_rows() as u64;
-            py.check_signals()?;
+        loop {
+            let some = reader.next(py, BATCHES_AT_ONCE)?;
+            rows += some.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+            if some.len() < BATCHES_AT_ONCE {
+                return Ok(rows);
+            }
         }
-        Ok(rows)
     }
 
     /// Reads everything into memory.
     #[pyo3(signature = (progress=None))]
     fn read(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> PyResult<Batches> {
-        let mut reader = self.reader()?;
+        let reader = self.batch_reader(self.scan()?)?;
         let mut batches = Vec::new();
         loop {
-            let some: Result<Vec<_>, _> = py.detach(|| reader.by_ref().take(BATCHES_AT_ONCE).collect());
-            let mut some = some.map_err(of_stream)?;
-            py.check_signals()?;
+            let mut some = reader.next(py, BATCHES_AT_ONCE)?;
             if let Some(progress) = &progress {
                 progress.call_method1("update", (some.iter().map(RecordBatch::num_rows).sum::<usize>(),))?;
             }
@@ -255,10 +272,37 @@ impl Rows {
     }
 }
 
+/// Reads batches, and ends at Ctrl-C.
+struct BatchReader {
+    reader: Arc<Mutex<MomentReader>>,
+    stop: StopHandle,
+    /// Whether many rows may be passed over for one that is wanted.
+    searches: bool,
+}
+
+impl BatchReader {
+    /// The next batches: fewer than `most` are the last ones.
+    fn next(&self, py: Python<'_>, most: usize) -> PyResult<Vec<RecordBatch>> {
+        let reader = self.reader.clone();
+        let read = move || -> Result<Vec<RecordBatch>, ArrowError> {
+            let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+            reader.by_ref().take(most).collect()
+        };
+        let batches = if self.searches {
+            interrupt::wait_or_stop(py, &self.stop, read)?
+        } else {
+            let batches = py.detach(read);
+            py.check_signals()?;
+            batches
+        };
+        batches.map_err(of_stream)
+    }
+}
+
 /// Batches one after the other.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct BatchIterator {
-    reader: Mutex<MomentReader>,
+    reader: BatchReader,
 }
 
 #[pymethods]
@@ -268,10 +312,8 @@ impl BatchIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        let next = py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next());
-        next.transpose()
-            .map(|batch| batch.map(|batch| Batch { batch }))
-            .map_err(of_stream)
+        let next = self.reader.next(py, 1)?.pop();
+        Ok(next.map(|batch| Batch { batch }))
     }
 }
 

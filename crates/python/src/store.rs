@@ -117,8 +117,8 @@ impl Store {
     }
 
     fn table(&self, name: String) -> PyResult<Table> {
-        self.handle.store()?.table(&name).map_err(error::of_store)?;
-        Ok(Table::new(self.handle.clone(), name))
+        let table = self.handle.store()?.table(&name).map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), name, table.id()))
     }
 
     /// Creates a table; `grid` is interval and first time of a sparse one, in ticks.
@@ -142,9 +142,9 @@ impl Store {
                 Layout::Sparse(Grid::every(interval).map_err(error::of_store)?.from(epoch))
             }
         };
-        py.detach(|| store.create_table_as(&name, schema, layout))
-            .map_err(error::of_store)?;
-        Ok(Table::new(self.handle.clone(), name))
+        let table = py.detach(|| store.create_table_as(&name, schema, layout));
+        let id = table.map_err(error::of_store)?.id();
+        Ok(Table::new(self.handle.clone(), name, id))
     }
 
     /// Refuses a table whose columns have other names than those of rows like these, or that is not
@@ -306,10 +306,13 @@ impl Store {
         Ok(told)
     }
 
-    /// Flushes and closes; snapshots and rows of the store end with it.
+    /// Flushes and closes; snapshots and rows of the store end with it. Ctrl-C ends the wait for a
+    /// check or a copy that is not done, at whose end the store is closed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let closed = py.detach(|| self.handle.take().map_or(Ok(()), |store| store.close()));
-        closed.map_err(error::of_store)
+        match py.detach(|| self.handle.take()) {
+            Some(store) => interrupt::wait(py, move || store.close()),
+            None => Ok(()),
+        }
     }
 }
 

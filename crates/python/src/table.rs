@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use bedload::{Appended, Snap, TableSchema, Value};
+use bedload::{Appended, Snap, TableSchema};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,6 +14,7 @@ use crate::conform::conform;
 use crate::error;
 use crate::handle::Handle;
 use crate::rows::{Rows, Where, of_stream};
+use crate::values::object_of;
 
 /// Short batches of a stream are joined until they have so many rows: a commit each would be a sync
 /// each.
@@ -54,20 +55,32 @@ pub(crate) struct Mark {
     mark: bedload::Mark,
 }
 
-/// A table of an open store, found by its name at each call.
+/// A table of an open store, found by its name at each call. Another table may have the name since,
+/// with columns that the Python side does not know of, so its number is compared, too.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Table {
     handle: Arc<Handle>,
     name: String,
+    id: u32,
 }
 
 impl Table {
-    pub(crate) fn new(handle: Arc<Handle>, name: String) -> Self {
-        Self { handle, name }
+    pub(crate) fn new(handle: Arc<Handle>, name: String, id: u32) -> Self {
+        Self { handle, name, id }
     }
 
     fn table(&self) -> PyResult<bedload::Table> {
-        self.handle.store()?.table(&self.name).map_err(error::of_store)
+        let table = self.handle.store()?.table(&self.name).map_err(error::of_store)?;
+        if table.id() != self.id {
+            return Err(error::raise(
+                "NotFoundError",
+                format!(
+                    "table {:?} is another one by now: ask the store for it again",
+                    self.name
+                ),
+            ));
+        }
+        Ok(table)
     }
 
     /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become
@@ -241,9 +254,12 @@ impl Table {
         limit: Option<u64>,
     ) -> PyResult<Rows> {
         let moment = self.handle.moment()?;
+        let table = self.table()?;
+        let snapshot = moment.snapshot()?;
+        let name = snapshot.name_of(&table).map_err(error::of_store)?;
         Rows::new(
-            moment,
-            self.name.clone(),
+            moment.clone(),
+            name.to_owned(),
             start,
             stop,
             columns,
@@ -258,11 +274,14 @@ impl Table {
         let table = self.table()?;
         let row = py.detach(|| table.get(time)).map_err(error::of_store)?;
         let Some(row) = row else { return Ok(None) };
-        let columns = 0..table.schema().arrow().fields().len();
-        columns
-            .map(|column| row.value(column).map(|value| object_of(py, value)).transpose())
-            .collect::<PyResult<_>>()
-            .map(Some)
+        let fields = table.schema().arrow().fields().iter().enumerate();
+        let object = |(column, field): (usize, &Arc<Field>)| {
+            let value = row.value(column);
+            value
+                .map(|value| object_of(py, value, field.data_type()))
+                .transpose()
+        };
+        fields.map(object).collect::<PyResult<_>>().map(Some)
     }
 
     fn delete(&self, py: Python<'_>, start: Option<i64>, stop: Option<i64>) -> PyResult<()> {
@@ -306,16 +325,4 @@ impl Table {
         py.detach(|| table.retract_since(mark.mark))
             .map_err(error::of_store)
     }
-}
-
-fn object_of<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
-        Value::Int(value) => value.into_pyobject(py)?.into_any(),
-        Value::UInt(value) => value.into_pyobject(py)?.into_any(),
-        Value::Float(value) => value.into_pyobject(py)?.into_any(),
-        Value::Text(value) => value.into_pyobject(py)?.into_any(),
-        Value::Bytes(value) => pyo3::types::PyBytes::new(py, value).into_any(),
-        other => return Err(error::raise("Error", format!("{other:?} has no Python type"))),
-    })
 }

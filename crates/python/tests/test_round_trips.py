@@ -316,3 +316,57 @@ def test_types_without_a_numpy_type(db: bedload.Database) -> None:
         table.range(where={"price": Decimal("NaN")})
     with pytest.raises(bedload.Error, match="NumPy"):
         table.range().to_numpy()
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_single_rows_of_all_types(db: bedload.Database, is_flushed: bool) -> None:
+    rows = pa.table(
+        {
+            "at": pa.array([dt.datetime(2024, 2, 29, 12)], pa.timestamp("us")),
+            "d32": pa.array([Decimal("-12.34")], pa.decimal32(9, 2)),
+            "d64": pa.array([Decimal("0.0001")], pa.decimal64(18, 4)),
+            "d128": pa.array([Decimal("9" * 36 + ".99")], pa.decimal128(38, 2)),
+            "d256": pa.array([Decimal("-" + "9" * 70 + ".12345")], pa.decimal256(76, 5)),
+            "f16": pa.array([np.float16(1.5)], pa.float16()),
+            "day": pa.array([dt.date(1969, 12, 31)]),
+            "t32": pa.array([dt.time(23, 59, 59, 999000)], pa.time32("ms")),
+            "t64": pa.array([dt.time(1, 2, 3, 4)], pa.time64("us")),
+            "took": pa.array([dt.timedelta(days=-1, milliseconds=5)], pa.duration("ms")),
+            "raw": pa.array([b"\xff\x00"]),
+            "fixed": pa.array([b"abc"], pa.binary(3)),
+            "flag": pa.array([True]),
+            "none": pa.array([None], pa.decimal128(4, 1)),
+        }
+    )
+    table = db.table("t", rows, time="at")
+    table.append(rows)
+    if is_flushed:
+        db.flush()
+    (expected,) = rows.to_pylist()
+    for row in (table.get(expected["at"]), table.first(), table.last()):
+        assert row == expected
+        assert [type(value) for value in row.values()] == [type(value) for value in expected.values()]
+
+
+def test_single_rows_of_nanoseconds(db: bedload.Database) -> None:
+    at, ticks = pa.array([1, 2], pa.timestamp("s")), pa.array([1_001_000, 1])
+    rows = pa.table({"at": at, "time": ticks.cast(pa.time64("ns")), "took": ticks.cast(pa.duration("ns"))})
+    table = db.table("t", rows, time="at")
+    table.append(rows)
+    first = table.first()
+    assert first is not None
+    assert first["time"] == dt.time(microsecond=1001) and first["took"] == np.timedelta64(1_001_000, "ns")
+    for read in (table.last, lambda: table.get("1970-01-01T00:00:02")):
+        with pytest.raises(bedload.SchemaError, match="datetime.time has not"):
+            read()
+
+
+def test_arrays_that_are_no_rows(db: bedload.Database) -> None:
+    table = db.table("t", pa.schema([("at", pa.timestamp("s"))]))
+    for array in (pa.array([1, 2]), pa.array(["a"]).dictionary_encode()):
+        with pytest.raises(TypeError, match="an array of rows is of structs"):
+            table.append(array)
+        with pytest.raises(TypeError):
+            db.table("other", array)
+    table.append(pa.array([{"at": dt.datetime(2024, 1, 1)}], pa.struct([("at", pa.timestamp("s"))])))
+    assert table.count() == 1 and db.tables == ["t"]

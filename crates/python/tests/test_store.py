@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import bedload
 import numpy as np
@@ -648,20 +648,21 @@ def test_threads_read_while_others_write(db: bedload.Database) -> None:
     assert table.count() == 9_000
 
 
-def _use(table: bedload.Table, answers: "multiprocessing.Queue[str]") -> None:
-    try:
-        table.append(rows_of([1]))
-        answers.put("appended")
-    except bedload.InheritedError as error:
-        answers.put(str(error))
+def _use(table: bedload.Table, rows: bedload.Rows, answers: "multiprocessing.Queue[str]") -> None:
+    for use in (lambda: table.append(rows_of([1])), table.count, table.first, rows.to_pyarrow):
+        try:
+            answers.put(f"no error: {use()!r}")
+        except bedload.InheritedError as error:
+            answers.put(str(error))
 
 
 def test_a_forked_child_is_told(table: bedload.Table) -> None:
     context = multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[str] = context.Queue()
-    child = context.Process(target=_use, args=(table, answers))
+    child = context.Process(target=_use, args=(table, table.range(), answers))
     child.start()
-    assert "a process must open a store for itself" in answers.get(timeout=30)
+    for _ in range(4):
+        assert "a process must open a store for itself" in answers.get(timeout=30)
     child.join()
     assert table.count() == 4
 
@@ -693,6 +694,29 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert child.wait(30) == 0
 
 
+INTERRUPTED_SOURCE = """
+import os, signal, sys, bedload, pyarrow as pa
+schema = pa.schema([("at", pa.timestamp("s"))])
+def endless():
+    for number in range(10**9):
+        if number == 1000:
+            os.kill(os.getpid(), signal.SIGINT)
+        yield pa.record_batch([pa.array(range(1000), pa.timestamp("s"))], schema=schema)
+with bedload.open(sys.argv[1], create=True, durability="relaxed") as db:
+    table = db.table("t", schema, create=True)
+    try:
+        table.append(pa.RecordBatchReader.from_batches(schema, endless()))
+    except KeyboardInterrupt as stopped:
+        assert 0 < table.count() == stopped.rows_appended < 10**6
+        print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c_in_a_generator_of_rows(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_SOURCE, tmp_path / "s"]
+    assert subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60).stdout == "stopped\n"
+
+
 INTERRUPTED_WORK = """
 import os, shutil, signal, sys, threading, bedload
 path, name = sys.argv[1:]
@@ -703,6 +727,9 @@ calls = {
     "to_parquet": lambda: table.range().to_parquet(path + ".parquet"),
     "batches": lambda: [len(batch) for batch in table.range()],
     "count": lambda: table.range(where=[("x", "<", 0.5)]).count(),
+    # No row has this value, and every leaf may have it.
+    "search": lambda: table.range(where=[("x", "=", 0.3)]).count(),
+    "next match": lambda: next(iter(table.range(where=[("x", "=", 0.3)])), None),
     "verify": lambda: db.verify(),
     "backup": lambda: (shutil.rmtree(path + ".copy", ignore_errors=True), db.backup(path + ".copy")),
 }
@@ -750,7 +777,19 @@ def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "call", ["to_pyarrow", "to_pandas", "to_numpy", "to_parquet", "batches", "count", "verify", "backup"]
+    "call",
+    [
+        "to_pyarrow",
+        "to_pandas",
+        "to_numpy",
+        "to_parquet",
+        "batches",
+        "count",
+        "search",
+        "next match",
+        "verify",
+        "backup",
+    ],
 )
 def test_ctrl_c_ends_reads_and_checks(tmp_path: Path, long_store: Path, call: str) -> None:
     shutil.copytree(long_store, tmp_path / "s")
@@ -781,6 +820,51 @@ def test_a_killed_interpreter_loses_no_acknowledged_batch(tmp_path: Path) -> Non
         with bedload.open(tmp_path / "s") as db:
             found = db.table("t").range().to_numpy()["at"].astype(int).tolist()
         assert found == list(range(len(found))) and len(found) % 10 == 0 and len(found) >= acknowledged
+
+
+def test_another_table_of_the_name_is_another_table(db: bedload.Database, table: bedload.Table) -> None:
+    rows = table.range()
+    db.rename_table("t", "old")
+    other = db.table("t", {"at": np.array([1, 2], "datetime64[ms]"), "m": np.array([1, 2])}, time="at")
+    other.append({"at": np.array([1, 2], "datetime64[ms]"), "m": np.array([1, 2])})
+    uses: list[Callable[[], Any]] = [
+        table.count,
+        table.first,
+        table.mark,
+        lambda: table.get(1),
+        lambda: table.delete(None, "2020"),
+        lambda: table.set_retention("1s"),
+        lambda: table.append(rows_of([1])),
+    ]
+    for use in uses:
+        with pytest.raises(bedload.NotFoundError, match="another one by now"):
+            use()
+    assert other.count() == 2 and db.table("old").count() == rows.count() == 4
+    db.drop_table("t")
+    with pytest.raises(bedload.NotFoundError):
+        other.count()
+
+
+def test_threads_that_ask_for_a_new_table_at_once(db: bedload.Database) -> None:
+    schema = pa.schema([("at", pa.timestamp("s"))])
+    failures: list[BaseException] = []
+
+    def ask(name: str, start: threading.Barrier) -> None:
+        try:
+            start.wait()
+            db.table(name, schema)
+        except BaseException as error:
+            failures.append(error)
+
+    for number in range(10):
+        start = threading.Barrier(4)
+        threads = [threading.Thread(target=ask, args=(f"table {number}", start)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert len(db.tables) == 10
 
 
 def test_versions() -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Rows:
 
     def _first(self) -> Optional[Dict[str, Any]]:
         for batch in self._native:
-            return _row(batch, self._kinds)
+            return row_of(batch.column_names(), batch.row(0), self._kinds)
         return None
 
     def __repr__(self) -> str:
@@ -147,21 +147,9 @@ def unfinished(path: Any, options: Mapping[str, Any]) -> Iterator[Any]:
         raise
 
 
-def _row(batch: "_native.Batch", kinds: Dict[str, TimeType]) -> Dict[str, Any]:
-    row: Dict[str, Any] = {}
-    for name, (values, missing, unit) in batch.numpy().items():
-        value = values[0]
-        if missing is not None and missing[0]:
-            row[name] = None
-        else:
-            row[name] = value_of(value.item() if isinstance(value, np.generic) else value, unit, kinds.get(name))
-    return row
-
-
-def value_of(value: Any, unit: Optional[str], kind: Optional[TimeType]) -> Any:
-    """A value as Python has it: ticks of a column of times become times."""
-    if value is None:
-        return None
-    if unit == "D":
-        return np.datetime64(value, "D").item()
-    return value if kind is None else of_ticks(value, kind)
+def row_of(names: Iterable[str], values: Iterable[Any], kinds: Dict[str, TimeType]) -> Dict[str, Any]:
+    """A row as a dict; ticks of columns of times become times."""
+    return {
+        name: of_ticks(value, kinds[name]) if value is not None and name in kinds else value
+        for name, value in zip(names, values)
+    }

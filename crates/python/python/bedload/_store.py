@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, 
 
 from . import _native
 from ._columns import source_of
-from ._errors import NotFoundError, SchemaError
-from ._rows import Rows, value_of
+from ._errors import ExistsError, NotFoundError, SchemaError
+from ._rows import Rows, row_of
 from ._times import NANOS, Interval, Time, TimeType, bound, interval_ticks, nanos_of, of_ticks, whole
 
 if TYPE_CHECKING:
@@ -209,10 +209,7 @@ class Table:
         values = None if ticks is None else self._native.get(ticks)
         if values is None:
             return None
-        return {
-            name: value_of(value, "D" if kind == "Date32" else None, self._schema.kinds.get(name))
-            for (name, kind, *_), value in zip(self._schema.columns, values)
-        }
+        return row_of(self._schema.types, values, self._schema.kinds)
 
     def first(self) -> Optional[Dict[str, Any]]:
         """The row of the least time, the first to arrive if there are several."""
@@ -376,7 +373,13 @@ class Database:
             raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
         elif interval is not None or epoch is not None:
             raise SchemaError('an interval and an epoch are for tables of layout="sparse"')
-        return Table(self._native.create_table(name, like, time, grid, columns))
+        try:
+            return Table(self._native.create_table(name, like, time, grid, columns))
+        except ExistsError:
+            # Another thread was quicker: its table has to match, as one that was there before.
+            return self.table(
+                name, like, time=time, layout=layout, interval=interval, epoch=epoch, key=columns, create=False
+            )
 
     def drop_table(self, name: str) -> None:
         """Removes a table and its rows. Snapshots keep what they see of it."""
