@@ -769,6 +769,9 @@ fn rows_of_another_width_end_the_run_at_the_first() {
     let report = place.json("ingest s new both.csv --time t --on-error skip --json");
     assert_eq!(report["rows"], 2);
     assert_eq!(report["skipped"]["rows"], 20_000);
+    place.write("pretty.json", "{\n  \"t\": \"2026-01-01\"\n}\n");
+    let message = place.run("ingest s pretty pretty.json --time t").fails(1);
+    assert!(message.starts_with("pretty.json:1:"), "{message}");
 }
 
 #[test]

@@ -77,6 +77,14 @@ impl ObjectReader {
             return Err(Failure::input(format!("{}: the file is empty", reader.name)));
         }
         known.into_iter().for_each(|name| reader.learn(name, &mut names));
+        if names.is_empty()
+            && let Some(Err(reject)) = reader.sample.front().map(parse)
+        {
+            return Err(Failure::input(format!(
+                "{}:{}: {}",
+                reader.name, reject.place, reject.detail
+            )));
+        }
         reader.fields.resize(names.len(), Vec::new());
         Ok((reader, names))
     }
