@@ -34,8 +34,8 @@ pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(parent)
 }
 
-/// Gives a file from [`file`] its name, durably: rows may be deleted from the store once they are in
-/// the file.
+/// Gives a file from [`file`] its name, durably: rows may be deleted from the store once they are
+/// in the file.
 pub(crate) fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     // Opened first: once the file has its name, nothing but the sync itself can fail.

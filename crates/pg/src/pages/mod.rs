@@ -11,10 +11,10 @@
 //!    critical section.
 //! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has
 //!    confirmed it, or by extending the file; neither waits for a content lock. That it is reserved
-//!    is noted in its buffer alone, where it stays pinned until it is written: afterwards, and after
-//!    a crash, a page that was not written is what it was before, or reserved by a transaction that
-//!    has ended, hence free. A reservation by `VACUUM`, which has no transaction id, may look like
-//!    one of those meanwhile; the pin keeps others off the page.
+//!    is noted in its buffer alone, where it stays pinned until it is written: afterwards, and
+//!    after a crash, a page that was not written is what it was before, or reserved by a
+//!    transaction that has ended, hence free. A reservation by `VACUUM`, which has no transaction
+//!    id, may look like one of those meanwhile; the pin keeps others off the page.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A
 //!    batch that names them is logged after them. A hint is written to the page without a log
 //!    record, after its `pd_lower`: these bytes are in no image of the page in the log, and zero

@@ -160,8 +160,8 @@ impl Engine {
         Err(self.fail(Error::Replaced { path: path.into() }))
     }
 
-    /// Fails in a process that inherited the store through `fork`: it does not learn which pages the
-    /// opener writes over. Called first, and without a lock, as by
+    /// Fails in a process that inherited the store through `fork`: it does not learn which pages
+    /// the opener writes over. Called first, and without a lock, as by
     /// [`check_writable`](Self::check_writable).
     pub(crate) fn check_process(&self) -> Result<()> {
         self.process.check(&self.dir)
