@@ -34,6 +34,10 @@ impl Run {
             }
         }
         self.check_now();
+        if let Some(change @ Change::Keep(..)) = change {
+            // Rows do not tell whether it was done: it is done again.
+            self.do_change(change);
+        }
     }
 
     /// Does some changes while there is little space.
