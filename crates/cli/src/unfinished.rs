@@ -21,6 +21,9 @@ use crate::interrupt;
 /// whether it came.
 const LOOKED_AFTER: Duration = Duration::from_millis(10);
 
+/// Note for a sync that failed when all else was done.
+const STAYS: &str = "what is done stays, but a loss of power may undo it";
+
 /// The entry of a store's directory without which it is no store.
 const DATA_FILE: &str = "data";
 
@@ -41,7 +44,11 @@ pub(crate) fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
     // Opened first: once the file has its name, nothing but the sync itself can fail.
     let parent = fs::File::open(beside(path)?.0)?;
     file.persist(path).map_err(|error| error.error)?;
-    parent.sync_all()
+    parent.sync_all().map_err(|error| {
+        let words = crate::exit::plain(&error);
+        let text = format!("{words}; the file is whole, and {STAYS}");
+        io::Error::new(error.kind(), text)
+    })
 }
 
 /// Where to make what is to stand at `path`, and how its name begins.
@@ -149,10 +156,9 @@ impl Unfinished {
             fs::rename(&from, to)
         };
         moved.map_err(failed)?;
-        parent.sync_all().map_err(|error| {
-            failed(error)
-                .with_note("the copy is whole, and what is done stays, but a loss of power may undo it")
-        })
+        parent
+            .sync_all()
+            .map_err(|error| failed(error).with_note(&format!("the copy is whole, and {STAYS}")))
     }
 
     /// Removes the directory, although the thread that fills it goes on: under another name, which
