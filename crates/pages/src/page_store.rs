@@ -214,7 +214,8 @@ pub trait VacuumStore: PageStore {
 
     /// Returns the first pages with greater ids than `after`, at most `limit` and ascending, that a
     /// [`RunWriter`] wrote and that are not reclaimed: pages of live runs, of retired runs, and
-    /// leaks. It may return other pages too. None follow if there are none.
+    /// leaks. It may return other pages too. An
+    /// empty list means that no page follows.
     ///
     /// # Errors
     ///

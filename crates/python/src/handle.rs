@@ -36,6 +36,10 @@ impl Handle {
         self.open_store().ok_or_else(|| self.closed())
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open_store().is_none()
+    }
+
     /// The present state, until this store is closed.
     pub(crate) fn moment(&self) -> PyResult<Arc<Moment>> {
         self.check_process()?;

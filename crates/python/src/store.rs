@@ -109,7 +109,7 @@ impl Store {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.handle.store().is_err()
+        self.handle.is_closed()
     }
 
     fn tables(&self) -> PyResult<Vec<String>> {

@@ -46,7 +46,7 @@ impl Unseen {
         }
     }
 
-    /// Whether one of these may be among them.
+    /// Whether one of these numbers may be among them.
     pub(crate) fn may_have(&self, sequences: RangeInclusive<u64>) -> bool {
         let (first, end) = self.being_written;
         *sequences.end() >= self.from || *sequences.start() < end && first <= *sequences.end()

@@ -68,8 +68,6 @@ pub struct Scan {
     from: Bound<Place>,
     to: Bound<Place>,
     reverse: bool,
-    /// Only rows that were not seen at some moment.
-    since: Option<Unseen>,
     /// Rows still to be given.
     remaining: u64,
     /// None before the first batch.
@@ -108,7 +106,6 @@ impl Scan {
             from,
             to,
             reverse: false,
-            since: None,
             remaining: u64::MAX,
             rows: None,
             store: None,
@@ -123,7 +120,6 @@ impl Scan {
 
     /// Only rows that were not seen at some moment.
     pub(crate) fn since(mut self, unseen: Unseen) -> Self {
-        self.since = Some(unseen);
         self.filter.set_since(unseen);
         self
     }
@@ -323,7 +319,7 @@ impl Scan {
 
     /// As [`known_count`](Self::known_count), with the rows that were deleted since the last flush.
     pub(crate) fn count_at_most(&self) -> Result<Option<u64>> {
-        if !self.filter.is_empty() || self.since.is_some() || self.rows.is_some() {
+        if !self.filter.is_empty() || self.filter.since().is_some() || self.rows.is_some() {
             return Ok(None);
         }
         let bounds = (self.from, self.to);
@@ -340,7 +336,7 @@ impl Scan {
             }
             let batch = self.next_of_any_age()?;
             let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-            if let Some(since) = self.since.filter(|_| rows > 0) {
+            if let Some(since) = self.filter.since().filter(|_| rows > 0) {
                 let batch = batch
                     .map(|batch| self.without_others(&batch, since))
                     .transpose()?;
@@ -383,7 +379,7 @@ impl Scan {
         if wanted == 0 {
             return Ok(None);
         }
-        let numbered = (self.since.is_some() && !self.projection.with_sequence()).then(|| {
+        let numbered = (self.filter.since().is_some() && !self.projection.with_sequence()).then(|| {
             let columns = self.projection.columns().collect();
             Projection::new(self.table.entry.schema.clone(), columns, true)
         });

@@ -2,8 +2,8 @@
 //!
 //! Order of arrival is counted as rows are appended; K and L are found by one scan of the table
 //! afterwards, which tells by each row's sequence number where in the run it arrived. So no row
-//! need be remembered. The times of a run into a sparse table or one with a key are, because rows
-//! there take the place of others.
+//! need be remembered. The times of a run into a table with a key are, because rows there take the
+//! place of others; those of a run into a sparse table always are, for its undoing.
 
 use std::ops::{Bound, RangeInclusive};
 
@@ -31,8 +31,9 @@ pub(super) struct Measure {
     first_tick: Option<i64>,
     last_tick: Option<i64>,
     batches: Vec<Numbered>,
-    /// The times of the run, if they are needed of a table that does not have each row in its order
-    /// of arrival.
+    /// Whether the order is asked for.
+    with_order: bool,
+    /// The times of the run, where they are remembered.
     kept: Option<Vec<i64>>,
     on_grid: OnGrid,
     replaced: u64,
@@ -55,12 +56,14 @@ struct Numbered {
 }
 
 impl Measure {
-    /// Nothing yet, of a run into a table; [`finish`](Self::finish) needs `is_finished`.
-    pub(super) fn of(table: &Table, is_finished: bool) -> Self {
+    /// Nothing yet, of a run into a table; without `with_order` only rows are counted, and
+    /// [`finish`](Self::finish) must not be called.
+    pub(super) fn of(table: &Table, with_order: bool) -> Self {
         let is_sparse = table.layout() != Layout::Indexed;
         let has_key = table.schema().key().is_some();
         Self {
-            kept: (is_sparse || (has_key && is_finished)).then(Vec::new),
+            with_order,
+            kept: (is_sparse || (has_key && with_order)).then(Vec::new),
             ..Self::default()
         }
     }
@@ -103,13 +106,17 @@ impl Measure {
 
     /// Takes note of a batch with these times.
     pub(super) fn appended(&mut self, appended: &Appended, times: &ArrayRef) -> Result<()> {
-        let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+        let first_place = self.rows;
+        self.rows += appended.rows;
         self.replaced += appended.replaced;
+        self.on_grid.moved += appended.moved;
+        self.on_grid.collided += appended.collided;
+        if self.kept.is_none() && !self.with_order {
+            return Ok(());
+        }
+        let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(ticks.as_primitive::<Int64Type>().values());
-            self.rows += appended.rows;
-            self.on_grid.moved += appended.moved;
-            self.on_grid.collided += appended.collided;
             return Ok(());
         }
         for &tick in ticks.as_primitive::<Int64Type>().values() {
@@ -123,11 +130,10 @@ impl Measure {
             }
             _ => self.batches.push(Numbered {
                 first_sequence: appended.first_sequence,
-                first_place: self.rows,
+                first_place,
                 rows: appended.rows,
             }),
         }
-        self.rows += appended.rows;
         Ok(())
     }
 

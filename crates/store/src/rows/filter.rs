@@ -16,8 +16,8 @@ use crate::mark::Unseen;
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
     conditions: Vec<(usize, Predicate)>,
-    /// Other rows than those that were not seen at some moment may be left out; it is for the
-    /// caller to leave them all out.
+    /// Only rows that were not seen at some moment. Leaves without such rows are not read; the scan
+    /// leaves out the others of a leaf.
     since: Option<Unseen>,
     stop: Option<StopHandle>,
 }
@@ -55,7 +55,12 @@ impl Filter {
         self.stop.as_ref().is_some_and(StopHandle::is_stopped)
     }
 
-    /// Lets leaves be passed over that have no rows that were not seen at some moment.
+    /// The rows that were not seen at some moment, if no others are wanted.
+    pub(crate) fn since(&self) -> Option<Unseen> {
+        self.since
+    }
+
+    /// Restricts the rows to those that were not seen at some moment.
     pub(crate) fn set_since(&mut self, since: Unseen) {
         self.since = Some(since);
     }

@@ -146,12 +146,18 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
                     next.extend(self.tree.store.run_pages(*listed, PAGES_LISTED)?);
                     *listed = next.back().copied();
                 }
-                match next.pop_front() {
-                    Some(page) if self.cleaned.contains(page) => {}
-                    Some(page) => self.clean_page(page, is_dead)?,
-                    None => self.phase = Phase::Done,
+                let Some(&page) = next.front() else {
+                    self.phase = Phase::Done;
+                    return Ok(false);
+                };
+                if !self.cleaned.contains(page) {
+                    self.clean_page(page, is_dead)?;
                 }
-                Ok(!matches!(self.phase, Phase::Done))
+                // Only now: a step that fails can be tried again.
+                if let Phase::Pages { next, .. } = &mut self.phase {
+                    next.pop_front();
+                }
+                Ok(true)
             }
             Phase::Done => Ok(false),
         }

@@ -38,9 +38,6 @@ pub(super) const SAMPLE_ROWS: usize = 65_536;
 /// Bytes of rows that are held at once, at most, but for one record.
 const HELD_BYTES: usize = 64 << 20;
 
-/// Rows that are no records of a text and wait for their turn to be rejected, at most.
-const MISSHAPEN_MAX: usize = 4096;
-
 /// Where records come from.
 enum Source {
     Csv(Box<RecordReader>),
@@ -257,10 +254,9 @@ impl TextRows {
         }
     }
 
-    /// Reads records until `rows` are held, or as many as memory allows.
+    /// Reads `rows` records, misshapen ones among them, or as many as memory allows.
     fn hold(&mut self, rows: usize) -> Result<()> {
-        while self.held.len() < rows && self.held.bytes() < HELD_BYTES && self.misshapen.len() < MISSHAPEN_MAX
-        {
+        while self.held.len() + self.misshapen.len() < rows && self.held.bytes() < HELD_BYTES {
             let read = match &mut self.source {
                 Source::Csv(reader) => reader.read(&mut self.held)?,
                 Source::Json(reader) => match reader.read(&mut self.held)? {

@@ -15,9 +15,9 @@ use crate::store::Value;
 #[derive(Debug, Clone, Copy)]
 enum Condition {
     Any,
-    /// Of this id or a greater one.
+    /// Rows whose id is at least this.
     From(i64),
-    /// With the text of this row.
+    /// Rows with the same text as the row of this id.
     TextOf(i64),
     WithoutText,
 }
