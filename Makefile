@@ -198,8 +198,8 @@ sql-lint: ## Check SQL over stores as lint does
 FUZZ_SECONDS ?= 300
 
 fuzz: ## Fuzz each reader of bytes for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
-	for target in lock superblock catalogue record log tree leaf store; do \
-		mkdir -p target/fuzz/$$target && \
+	@failed=; for source in fuzz/fuzz_targets/*.rs; do \
+		target=$$(basename $$source .rs) && mkdir -p target/fuzz/$$target && \
 		$(CARGO) +nightly fuzz run $$target target/fuzz/$$target fuzz/corpus/$$target -- \
-			-max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
-	done
+			-max_total_time=$(FUZZ_SECONDS) -timeout=10 || failed="$$failed $$target"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

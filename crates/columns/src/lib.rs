@@ -16,6 +16,8 @@ mod column;
 mod directory;
 mod error;
 mod floats;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod ints;
 mod leaf;
 mod limits;

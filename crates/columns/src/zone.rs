@@ -1,14 +1,22 @@
 //! Zone maps: a column's statistics in a directory, and the predicates that they exclude.
 
+use std::cmp::Ordering;
+
 use arrow_array::{Array, ArrayRef, BooleanArray, Scalar};
 use arrow_buffer::BooleanBuffer;
 use arrow_ord::cmp;
-use arrow_schema::DataType;
+use arrow_ord::ord::make_comparator;
+use arrow_ord::sort::sort;
+use arrow_schema::{DataType, SortOptions};
 
 use crate::bounds::{Bound, Bounds};
 use crate::column;
 use crate::error::{Error, Result};
 use crate::types;
+
+/// A list of at most this many literals is compared literal by literal with all rows at once; in a
+/// longer one each row's value is searched.
+const COMPARED_MAX: usize = 16;
 
 /// How a predicate compares a column with its literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +64,8 @@ enum Test {
     Compare {
         operator: Operator,
         literals: Vec<Bound>,
-        /// The original values.
+        /// The original values; if there are more than [`COMPARED_MAX`], ascending and without
+        /// nulls.
         values: ArrayRef,
         data_type: DataType,
     },
@@ -108,11 +117,16 @@ impl Predicate {
         let mut bounds = column::bounds_of_each(literals)?;
         bounds.sort_unstable();
         let data_type = types::kept(literals.data_type()).clone();
+        let values = if literals.len() > COMPARED_MAX {
+            ascending(literals)?
+        } else {
+            literals.slice(0, literals.len())
+        };
         Ok(Self {
             test: Test::Compare {
                 operator,
                 literals: bounds,
-                values: literals.slice(0, literals.len()),
+                values,
                 data_type,
             },
         })
@@ -127,8 +141,8 @@ impl Predicate {
         }
     }
 
-    /// Selects the matching rows of a column. Takes time linear in the rows, and in the literals of
-    /// [`is_in`](Self::is_in).
+    /// Selects the matching rows of a column. Takes time linear in the rows; a list of more than 16
+    /// literals adds a binary search for each row.
     ///
     /// ```
     /// use arrow_array::Int64Array;
@@ -154,6 +168,13 @@ impl Predicate {
             Test::IsNotNull => return Ok(valid()),
             Test::Compare { operator, values, .. } => (operator, values),
         };
+        let other_type = || Error::LiteralType {
+            literal: values.data_type().clone(),
+            column: column.data_type().clone(),
+        };
+        if values.len() > COMPARED_MAX && column.data_type() == values.data_type() {
+            return among(column, &valid(), values).ok_or_else(other_type);
+        }
         let compare = match operator {
             Operator::Eq => cmp::eq,
             Operator::NotEq => cmp::neq,
@@ -165,10 +186,7 @@ impl Predicate {
         let mut selected: Option<BooleanBuffer> = None;
         for literal in 0..values.len() {
             let literal = Scalar::new(values.slice(literal, 1));
-            let matching = compare(&column, &literal).map_err(|_| Error::LiteralType {
-                literal: values.data_type().clone(),
-                column: column.data_type().clone(),
-            })?;
+            let matching = compare(&column, &literal).map_err(|_| other_type())?;
             let matching = without_nulls(matching);
             selected = Some(match selected {
                 Some(selected) => &selected | &matching,
@@ -222,6 +240,39 @@ impl Predicate {
             Operator::GtEq => max.is_none_or(|max| max >= literal),
         })
     }
+}
+
+/// Returns the values that are not null in the order in which Arrow's kernels compare them.
+fn ascending(literals: &dyn Array) -> Result<ArrayRef> {
+    let literals = column::unpacked(literals, 0)?;
+    let unsupported = |_| Error::UnsupportedType {
+        column: 0,
+        data_type: literals.data_type().clone(),
+    };
+    // Nulls come first.
+    let sorted = sort(&literals, None).map_err(unsupported)?;
+    let nulls = sorted.null_count();
+    Ok(sorted.slice(nulls, sorted.len() - nulls))
+}
+
+/// Selects the valid rows whose value is one of some ascending ones; `None` if the types differ.
+fn among(column: &dyn Array, valid: &BooleanBuffer, ascending: &dyn Array) -> Option<BooleanBuffer> {
+    let compare = make_comparator(column, ascending, SortOptions::default()).ok()?;
+    let is_among = |row: usize| {
+        let (mut low, mut high) = (0, ascending.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match compare(row, middle) {
+                Ordering::Less => high = middle,
+                Ordering::Greater => low = middle + 1,
+                Ordering::Equal => return true,
+            }
+        }
+        false
+    };
+    Some(BooleanBuffer::collect_bool(column.len(), |row| {
+        valid.value(row) && is_among(row)
+    }))
 }
 
 /// Returns where a comparison is true; null is false.

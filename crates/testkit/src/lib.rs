@@ -5,13 +5,16 @@
 //! - [`contract`]: the suite that every ordered index passes, sequential and concurrent, checked by
 //!   an oracle.
 //! - [`linearizability`]: records concurrent operations and decides whether an order explains them.
-//! - [`stride`]: which share of its cases an everyday test run tries.
+//! - [`stride`]: which share of its cases an everyday test run tries; [`go_through_corpus`]: what
+//!   fuzzers have found.
 
 pub mod contract;
+mod corpus;
 mod effort;
 pub mod linearizability;
 mod rng;
 pub mod workload;
 
+pub use corpus::go_through_corpus;
 pub use effort::stride;
 pub use rng::Rng;

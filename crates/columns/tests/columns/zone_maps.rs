@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, Datum, DictionaryArray, Scalar, StringArray};
 use arrow_ord::cmp;
 use arrow_schema::DataType;
 use bedload_columns::{EncodeOptions, Operator, Predicate, Value, encode};
@@ -62,6 +63,45 @@ proptest! {
         prop_assert_eq!(directory.may_match(0, &Predicate::is_null()).unwrap(), array.null_count() > 0);
         prop_assert_eq!(directory.may_match(0, &Predicate::is_not_null()).unwrap(), array.null_count() < array.len());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Short lists are compared literal by literal, and longer ones are searched.
+    #[test]
+    fn a_list_selects_what_its_literals_select(
+        array in any_column(), shape in 0..SHAPES.len(), seed in any::<u64>(), literals in 0..60usize,
+    ) {
+        let others = column(array.data_type(), SHAPES[shape], literals, 4, seed);
+        let own = array.slice(0, array.len().min(literals));
+        for literals in [others, own] {
+            let selected = Predicate::is_in(&literals).unwrap().select(&array).unwrap();
+            let mut expected = vec![false; array.len()];
+            for literal in 0..literals.len() {
+                let literal = Scalar::new(literals.slice(literal, 1));
+                for (row, matched) in cmp::eq(&array, &literal).unwrap().iter().enumerate() {
+                    expected[row] |= matched == Some(true);
+                }
+            }
+            prop_assert_eq!(selected.iter().collect::<Vec<_>>(), expected);
+        }
+    }
+}
+
+/// A column that is a dictionary is compared with a long list of its values.
+#[test]
+fn a_long_list_selects_from_a_dictionary() {
+    let words: Vec<String> = (0..100).map(|word| word.to_string()).collect();
+    let rows: DictionaryArray<Int32Type> = words.iter().map(|word| Some(word.as_str())).collect();
+    let literals = StringArray::from_iter_values(words.iter().skip(40).step_by(2));
+    let selected = Predicate::is_in(&literals).unwrap().select(&rows).unwrap();
+    let expected: Vec<usize> = (40..100).step_by(2).collect();
+    assert_eq!(selected.set_indices().collect::<Vec<_>>(), expected);
+    // Literals may be a dictionary too.
+    let all = Predicate::is_in(&rows).unwrap();
+    let plain: ArrayRef = Arc::new(StringArray::from(words));
+    assert_eq!(all.select(&plain).unwrap().count_set_bits(), 100);
 }
 
 /// The bits of nulls are no values of the column.

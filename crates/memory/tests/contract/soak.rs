@@ -147,8 +147,11 @@ fn round<M: SharedMap<u64>>(map: &M, seed: u64, maintain: impl Fn(&M) + Sync) {
                         expected: BTreeMap::new(),
                         rng: Rng::stream(seed, number),
                     };
+                    // The reader would go on for ever beside a writer that has panicked.
+                    scopeguard::defer! {
+                        writing.fetch_sub(1, Ordering::Relaxed);
+                    }
                     (0..OPERATIONS).for_each(|_| writer.step());
-                    writing.fetch_sub(1, Ordering::Relaxed);
                     writer.expected
                 })
             })

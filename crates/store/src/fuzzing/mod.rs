@@ -138,26 +138,15 @@ pub fn log(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    /// Runs the corpus of a target through it.
-    fn go_through(target: &str, run: impl Fn(&[u8])) {
-        let corpora = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        let mut inputs = 0;
-        for entry in std::fs::read_dir(corpora.join(target)).expect("corpora are part of the repository") {
-            run(&std::fs::read(entry.expect("reads").path()).expect("reads"));
-            inputs += 1;
-        }
-        assert!(inputs > 0, "{target} has no corpus");
-    }
+    use bedload_testkit::go_through_corpus;
 
     #[test]
     fn corpora_do_no_harm() {
-        go_through("lock", super::lock);
-        go_through("superblock", super::superblock);
-        go_through("catalogue", super::catalogue);
-        go_through("record", super::record);
-        go_through("log", super::log);
-        go_through("store", super::store);
+        go_through_corpus("lock", super::lock);
+        go_through_corpus("superblock", super::superblock);
+        go_through_corpus("catalogue", super::catalogue);
+        go_through_corpus("record", super::record);
+        go_through_corpus("log", super::log);
+        go_through_corpus("store", super::store);
     }
 }

@@ -225,15 +225,6 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
     }
 }
 
-/// Ends a thread, whatever becomes of this one.
-struct Done<'d>(&'d AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Forks while another thread commits and flushes, which may hold any lock: the child must be told
 /// all the same, and must not wait for a thread that it does not have.
 fn try_beside_commits() -> std::result::Result<(), String> {
@@ -245,7 +236,7 @@ fn try_beside_commits() -> std::result::Result<(), String> {
     let keyed = create_keyed(&store).map_err(text)?;
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let done = Done(&is_done);
+        let done = scopeguard::guard(&is_done, |done| done.store(true, Ordering::Relaxed));
         let commits = scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 keyed.append(&batch(0..ROWS)).map_err(text)?;

@@ -74,6 +74,8 @@ fn a_backup_is_one_state_of_a_store_that_is_being_written_to() {
                 }
             });
         }
+        // Appends would go on for ever if this panicked.
+        scopeguard::defer!(is_done.store(true, Ordering::Relaxed));
         for number in 0..2 {
             let to = dir.path().join(format!("copy {number}"));
             let report = store.backup(&to).expect("copies");
@@ -90,7 +92,6 @@ fn a_backup_is_one_state_of_a_store_that_is_being_written_to() {
                 assert_eq!(found, rows(0..all), "whole commits, none left out");
             }
         }
-        is_done.store(true, Ordering::Relaxed);
     });
 }
 

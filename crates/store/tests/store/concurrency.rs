@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use bedload::{Durability, Options, Snapshot, Table, Value};
 use bedload_testkit::Rng;
@@ -65,7 +68,7 @@ fn snapshots_see_whole_batches_in_the_order_of_each_writer() {
     let store = options.open(dir.path().join("store")).expect("creates");
     let table = store.create_table("t", schema()).expect("fresh");
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let table = table.clone();
@@ -96,10 +99,11 @@ fn snapshots_see_whole_batches_in_the_order_of_each_writer() {
                 }
             });
         }
+        // The others would go on for ever if this panicked.
+        scopeguard::defer!(done.store(true, Ordering::Relaxed));
         for writer in writers {
             writer.join().expect("no panic");
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert_eq!(whole_batches(&store.snapshot()), vec![BATCHES; WRITERS as usize]);
     store.flush().expect("flushes");
@@ -115,7 +119,7 @@ fn what_append_returned_is_visible_to_the_next_scan() {
         .open(dir.path().join("store"))
         .expect("creates");
     let table = store.create_table("t", schema()).expect("fresh");
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for writer in 0..4 {
             let table = &table;
             scope.spawn(move || {
@@ -163,7 +167,7 @@ fn commits_of_eight_threads_take_effect_at_one_instant() {
         let store = options.open(dir.path().join("store")).expect("creates");
         let table = store.create_table("t", schema()).expect("fresh");
         let (clock, done) = (Clock::new(), AtomicBool::new(false));
-        let history: Vec<Event> = std::thread::scope(|scope| {
+        let history: Vec<Event> = thread::scope(|scope| {
             let (clock, table) = (&clock, &table);
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
@@ -194,13 +198,40 @@ fn commits_of_eight_threads_take_effect_at_one_instant() {
                     store.flush().expect("flushes");
                 }
             });
+            scopeguard::defer!(done.store(true, Ordering::Relaxed));
             let histories = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-            let history = histories.flatten().collect();
-            done.store(true, Ordering::Relaxed);
-            history
+            histories.flatten().collect()
         });
         if let Err(violation) = check(&history) {
             panic!("{durability:?}: {violation}");
         }
     }
+}
+
+/// A flush stops commits for a moment; one that waits to share a later sync must not make that an
+/// hour.
+#[test]
+fn a_flush_does_not_wait_for_the_pace_of_commits() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let every = Duration::from_secs(3600);
+    let options = Options::new()
+        .create(true)
+        .background(false)
+        .durability(Durability::Group { every });
+    let store = options.open(dir.path().join("store")).expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    let (told, ended) = mpsc::channel();
+    let appends = thread::spawn(move || {
+        let appended = append(&table, &[TestRow::numbered(1, 1)]);
+        let _ = told.send(appended.is_ok());
+    });
+    // Whether the commit waits by now or not, it shares the sync of one of the flushes.
+    let flushes = thread::spawn(move || {
+        while !appends.is_finished() {
+            store.flush().expect("flushes");
+        }
+    });
+    let told = ended.recv_timeout(Duration::from_secs(60));
+    assert_eq!(told, Ok(true), "it waits for the pace");
+    flushes.join().expect("no panic");
 }

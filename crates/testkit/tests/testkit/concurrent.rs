@@ -20,6 +20,8 @@ enum Fault {
     RemovesInTwoSteps,
     /// Forgets its position between two parts of a range.
     RangeRestarts,
+    /// Begins a backward range before the newest key.
+    NewestIsStale,
 }
 
 /// Changes by other threads during a pause of a range that restarts: enough that some probably lie
@@ -113,6 +115,9 @@ impl ConcurrentIndex for Locked {
             );
             return first;
         }
+        if self.fault == Fault::NewestIsStale && direction == Direction::Backward {
+            return self.part(bounds, direction, limit.saturating_add(1)).split_off(1);
+        }
         self.part(bounds, direction, limit)
     }
 
@@ -164,4 +169,15 @@ fn a_range_that_loses_its_place_is_found() {
         catch_unwind(AssertUnwindSafe(|| check_ranges_over_writers(wrong, 2, 2, plan))).is_err()
     });
     assert!(is_found);
+}
+
+#[test]
+fn a_scan_from_the_end_that_misses_the_newest_key_is_found() {
+    let wrong = || Locked::new(Fault::NewestIsStale);
+    for threads in [1, 4] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            check_ascending_writers(wrong, threads, plan(20_000));
+        }));
+        assert!(outcome.is_err(), "{threads} threads");
+    }
 }

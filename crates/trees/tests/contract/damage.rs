@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use bedload_pages::{FaultyPages, MimicPages, PageId};
-use bedload_testkit::Rng;
+use bedload_testkit::{Rng, go_through_corpus};
 use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{ByteOrder, Columns, Entry, FixedRow, KeyOrder, Position, Row, RowLayout, U64Order};
 
@@ -162,11 +162,5 @@ fn noise_is_no_tree() {
 
 #[test]
 fn what_fuzzers_found_does_no_harm() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/tree");
-    let mut inputs = 0;
-    for entry in std::fs::read_dir(corpus).expect("corpora are part of the repository") {
-        check_damaged_tree(&std::fs::read(entry.expect("read").path()).expect("read"));
-        inputs += 1;
-    }
-    assert!(inputs > 0);
+    go_through_corpus("tree", check_damaged_tree);
 }
