@@ -54,10 +54,53 @@ fn look(args: &StoreArgs) -> Result<Findings> {
                 problems: report.problems,
             })
         }
-        Err(Error::Corrupt { .. }) => Ok(Findings {
-            checked: None,
-            problems: bedload::inspect(&args.store)?,
-        }),
-        Err(error) => Err(error.into()),
+        Err(error) => look_closed(error, || bedload::inspect(&args.store)),
+    }
+}
+
+/// Looks into a store that could not be opened, if that is for damage or a read that failed.
+fn look_closed(error: Error, inspect: impl FnOnce() -> bedload::Result<Vec<Problem>>) -> Result<Findings> {
+    let problems = match error {
+        Error::Corrupt { .. } => inspect()?,
+        // It may have failed for another reason, or have been in something that is not inspected.
+        Error::Io { action: "read", .. } => match inspect() {
+            Ok(problems) if !problems.is_empty() => problems,
+            _ => return Err(error.into()),
+        },
+        error => return Err(error.into()),
+    };
+    Ok(Findings {
+        checked: None,
+        problems,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn failed(action: &'static str) -> Error {
+        Error::Io {
+            path: "s/data".into(),
+            action,
+            source: io::Error::other("a bad sector"),
+        }
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_inspected() {
+        let problems = || vec![Problem::from(failed("read"))];
+        let found = look_closed(failed("read"), || Ok(problems())).expect("it is inspected");
+        assert_eq!((found.checked, found.problems), (None, problems()));
+        for inspected in [Ok(Vec::new()), Err(failed("open"))] {
+            let failure = look_closed(failed("read"), || inspected)
+                .err()
+                .expect("nothing is found");
+            assert_eq!(failure.to_string(), "cannot read s/data: a bad sector");
+        }
+        let failure = look_closed(failed("open"), || panic!("it is not inspected"));
+        assert!(failure.is_err());
     }
 }

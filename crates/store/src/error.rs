@@ -14,7 +14,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused a call.
+    /// The operating system refused a call. Where a read of a page or block failed, `source` says
+    /// which, and its own source is the error of the system.
     #[error("cannot {action} {}: {}", path.display(), in_words(source))]
     Io {
         /// The file or directory.
@@ -192,7 +193,8 @@ pub enum Error {
         /// The earlier failure.
         cause: Arc<str>,
     },
-    /// The store was opened with [`Options::read_only`](crate::Options::read_only), and something was to be written.
+    /// The store was opened with [`Options::read_only`](crate::Options::read_only), and something
+    /// was to be written.
     #[error("{} is open for reading alone: open it without `read_only` to write to it", path.display())]
     OpenForReading {
         /// The store's directory.
@@ -233,10 +235,31 @@ impl Error {
         }
     }
 
+    /// The error of a read that failed at a place of `path`: a page or an offset.
+    pub(crate) fn of_read(path: &Path, place: impl Into<String>, source: io::Error) -> Self {
+        let (kind, place) = (source.kind(), place.into());
+        Self::io(path, "read", io::Error::new(kind, Misread { place, source }))
+    }
+
+    /// Whether bytes are damaged, or cannot be read: others may be whole.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Io { action: "read", .. })
+    }
+
     /// The error of a sync of `path` that failed. Even on a full disk, it is unknown what has
     /// reached the disk: the next sync may succeed without what this one had to write.
     pub(crate) fn of_sync(path: &Path, source: io::Error) -> Self {
         Self::of_unknown(path, "sync", source)
+    }
+
+    /// Whether a file was not opened or created because the process, or the system, has too many
+    /// open: nothing was changed, and the same call may succeed later.
+    pub(crate) fn is_for_want_of_descriptors(&self) -> bool {
+        matches!(
+            self,
+            Self::Io { action: "open" | "create", source, .. }
+                if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        )
     }
 
     /// An error, even of a full disk, after which the contents of `path` are unknown.
@@ -277,6 +300,21 @@ impl Error {
         Self::Schema {
             reason: reason.into(),
         }
+    }
+}
+
+/// A read that failed, and where in the file. The source of an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {}", in_words(source))]
+pub(crate) struct Misread {
+    pub(crate) place: String,
+    pub(crate) source: io::Error,
+}
+
+impl Misread {
+    /// The read that an error is about, if it says which.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
     }
 }
 

@@ -172,7 +172,7 @@ impl Scan {
     /// The table has no such column, or it has another type than the value that it is compared
     /// with.
     pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
-        self.filter = self.filter.and(&self.table.entry.schema, column, predicate)?;
+        self.filter.add(&self.table.entry.schema, column, predicate)?;
         Ok(self)
     }
 

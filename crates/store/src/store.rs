@@ -228,7 +228,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The disk fails. Damage is no error here: it is listed in the report.
+    /// The disk fails other than in reading. Damage, and what cannot be read, is no error here: it
+    /// is listed in the report.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.shared.engine.verify()
     }

@@ -6,6 +6,7 @@
 //! directory; an aligned sector of 512 bytes is written whole or not at all; after a failed sync
 //! nothing is known about what was written since the last one.
 
+mod around;
 mod os;
 mod reading;
 #[cfg(any(test, fuzzing))]
@@ -17,6 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(crate) use around::{SECTOR_BYTES, read_around};
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 pub(crate) use reading::{ReadingDisk, sync_to_read};
 
@@ -77,8 +79,12 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory; `Ok(false)` if it is not empty.
     fn remove_dir(&self, path: &Path) -> io::Result<bool>;
+    /// Opens a directory, whose names can then be made durable without a new descriptor.
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>>;
     /// Makes the names in a directory durable.
-    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.open_dir(path)?.sync()
+    }
     /// Takes the exclusive lock at `path`, creating the file if need be, until the value is
     /// dropped. `Err(WouldBlock)` if it is taken.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>>;
@@ -97,6 +103,12 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
     /// Returns what the present holder of a lock wrote into it.
     fn lock_holder(&self, path: &Path) -> String;
+}
+
+/// An open directory.
+pub(crate) trait DiskDir: Debug + Send + Sync {
+    /// Makes the names in it durable.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// An open file. Calls may come from several threads at once.

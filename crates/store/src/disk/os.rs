@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, DiskLock, FileId, Irregular};
+use super::{Disk, DiskDir, DiskFile, DiskLock, FileId, Irregular};
 
 #[derive(Debug)]
 pub(crate) struct OsDisk;
@@ -143,6 +143,15 @@ impl DiskFile for DirectFile {
     }
 }
 
+#[derive(Debug)]
+struct OsDir(File);
+
+impl DiskDir for OsDir {
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
 impl Disk for OsDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
@@ -212,8 +221,8 @@ impl Disk for OsDisk {
         }
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
+        Ok(Box::new(OsDir(File::open(path)?)))
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Disk, DiskFile, DiskLock, FileId};
+use super::{Disk, DiskDir, DiskFile, DiskLock, FileId};
 
 /// Reads from another disk. Its files are opened for reading alone.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Disk for ReadingDisk {
         refused()
     }
 
-    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+    fn open_dir(&self, _path: &Path) -> io::Result<Box<dyn DiskDir>> {
         refused()
     }
 

@@ -50,12 +50,7 @@ impl Engine {
 
 /// Whether an error reports damage, or a failed read.
 fn is_damage(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Corrupt { .. }
-            | Error::Index(bedload_pages::Error::Corrupt { .. })
-            | Error::Io { action: "read", .. }
-    )
+    error.is_damage() || matches!(error, Error::Index(bedload_pages::Error::Corrupt { .. }))
 }
 
 /// The pages of a table's tree; none if it is damaged.

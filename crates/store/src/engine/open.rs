@@ -164,6 +164,10 @@ impl Begun {
         let is_full = log.is_none();
         let log = match log {
             Some(log) => {
+                // Everything before its end is in pages.
+                if let Err(error) = log.remove_before(log_end) {
+                    tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
+                }
                 reserve.set_aside()?;
                 log
             }

@@ -115,7 +115,8 @@ impl Engine {
         }
     }
 
-    /// As [`with_space`](Self::with_space), for an operation that takes something back: for that there is a reserve.
+    /// As [`with_space`](Self::with_space), for an operation that takes something back: for that
+    /// there is a reserve.
     pub(super) fn with_reserve<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match self.with_space(&mut operation) {
             Err(full @ Error::NoSpace { .. }) if !self.is_full => {
@@ -192,10 +193,12 @@ impl Engine {
         }
     }
 
-    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and
-    /// bad requests are definite answers: nothing was written that matters, and writing may go on.
+    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, a file that
+    /// cannot be opened because too many are, damage and bad requests are definite answers: nothing
+    /// was written that matters, and writing may go on.
     pub(super) fn fail_if_unknown(&self, error: Error) -> Error {
-        let definite = matches!(error, Error::Io { action: "read", .. });
+        let definite =
+            matches!(error, Error::Io { action: "read", .. }) || error.is_for_want_of_descriptors();
         if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {
             self.fail(error)
         } else {

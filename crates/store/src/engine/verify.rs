@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::state::Engine;
-use crate::error::{Error, Result, in_words};
+use crate::error::{Error, Misread, Result, in_words};
 
 /// The report of [`Store::verify`](crate::Store::verify).
 #[derive(Debug, Clone, Default)]
@@ -46,11 +46,19 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Corrupt { file, place, reason } => Self { file, place, reason },
-            Error::Io { path, action, source } => Self {
-                file: path,
-                place: format!("cannot {action} it"),
-                reason: in_words(&source),
-            },
+            Error::Io { path, action, source } => {
+                let (place, reason) = match Misread::of(&source) {
+                    Some(Misread { place, source }) => {
+                        (place.clone(), format!("cannot {action} it: {}", in_words(source)))
+                    }
+                    None => (format!("cannot {action} it"), in_words(&source)),
+                };
+                Self {
+                    file: path,
+                    place,
+                    reason,
+                }
+            }
             other => Self {
                 file: PathBuf::new(),
                 place: "the store".into(),
@@ -63,17 +71,15 @@ impl From<Error> for Problem {
 impl VerifyReport {
     /// Notes damage and goes on; other errors are passed on.
     fn note(&mut self, error: Error) -> Result<()> {
-        match error {
-            damage @ Error::Corrupt { .. } => {
-                let problem = Problem::from(damage);
-                // A damaged page that is also read through its tree counts once.
-                if !self.problems.contains(&problem) {
-                    self.problems.push(problem);
-                }
-                Ok(())
-            }
-            other => Err(other),
+        if !error.is_damage() {
+            return Err(error);
         }
+        let problem = Problem::from(error);
+        // A damaged page that is also read through its tree counts once.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+        Ok(())
     }
 }
 

@@ -153,10 +153,8 @@ impl PageFile {
         if slot.page == 0 {
             return Err(Error::corrupt(&self.path, name, "no place is named for it"));
         }
-        let damaged = |reason: String| {
-            let place = format!("{name} at offset {}", self.offset(slot.page));
-            Error::corrupt(&self.path, place, reason)
-        };
+        let place = || format!("{name} at offset {}", self.offset(slot.page));
+        let damaged = |reason: String| Error::corrupt(&self.path, place(), reason);
         let mut page = match slot.places {
             1 => self.cache.page(self.page_bytes),
             places if self.page_len(places) <= Some(LONG_PAGE_BYTES_MAX) && places > 0 => {
@@ -171,7 +169,7 @@ impl PageFile {
                 if source.kind() == std::io::ErrorKind::UnexpectedEof {
                     damaged("the file ends before it".into())
                 } else {
-                    Error::io(&self.path, "read", source)
+                    Error::of_read(&self.path, place(), source)
                 }
             })?;
         page.check(kind, logical, slot.crc).map_err(damaged)?;
@@ -367,13 +365,13 @@ impl PageFile {
     pub(super) fn sync(&self) -> Result<()> {
         self.file
             .sync()
-            .map_err(|source| Error::io(&self.path, "sync", source))
+            .map_err(|source| Error::of_sync(&self.path, source))
     }
 
     /// Writes the superblock to its slot and makes it durable.
     pub(super) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
         let offset = Superblock::offset(superblock.checkpoint);
-        let write = |source| Error::io(&self.path, "write the superblock of", source);
+        let write = |source| Error::of_unknown(&self.path, "write the superblock of", source);
         self.file.write_at(offset, &superblock.encode()).map_err(write)?;
         self.sync()
     }
@@ -398,11 +396,14 @@ impl PageFile {
                     }
                     Ok(superblock)
                 }
-                Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(source) => {
                     let place = format!("the superblock at offset {offset}");
-                    Err(Error::corrupt(path, place, "the file ends before it"))
+                    Err(if source.kind() == std::io::ErrorKind::UnexpectedEof {
+                        Error::corrupt(path, place, "the file ends before it")
+                    } else {
+                        Error::of_read(path, place, source)
+                    })
                 }
-                Err(source) => Err(Error::io(path, "read", source)),
             }
         };
         let [first, second] = Superblock::offsets().map(read);

@@ -23,12 +23,12 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The same with one condition more.
+    /// Adds a condition.
     ///
     /// # Errors
     ///
     /// There is no such column, or the condition compares it with a value of another type.
-    pub(crate) fn and(&self, schema: &TableSchema, column: &str, predicate: Predicate) -> Result<Self> {
+    pub(crate) fn add(&mut self, schema: &TableSchema, column: &str, predicate: Predicate) -> Result<()> {
         let position = schema.position(column)?;
         let kind = schema.arrow().field(position).data_type();
         if let Some(literal) = predicate.literal_type().filter(|&literal| literal != kind) {
@@ -36,12 +36,8 @@ impl Filter {
                 "column {column:?} is {kind}; it cannot be compared with a value of type {literal}"
             )));
         }
-        let conditions = self.conditions.iter().cloned().chain([(position, predicate)]);
-        Ok(Self {
-            conditions: conditions.collect(),
-            since: self.since,
-            stop: self.stop.clone(),
-        })
+        self.conditions.push((position, predicate));
+        Ok(())
     }
 
     /// A handle that ends this filter's scan. Copies of the filter that were made before the first
@@ -81,7 +77,7 @@ impl Filter {
     }
 
     /// Which of some rows meet it, given their columns by position in the schema; none if there are
-    /// no conditions.
+    /// no conditions. Asks for each column once at most.
     ///
     /// # Errors
     ///
@@ -91,13 +87,24 @@ impl Filter {
         mut column: impl FnMut(usize) -> Result<ArrayRef>,
     ) -> Result<Option<BooleanBuffer>> {
         let mut selected: Option<BooleanBuffer> = None;
-        for (position, predicate) in &self.conditions {
+        // Columns that a later condition compares again.
+        let mut kept: Vec<(usize, ArrayRef)> = Vec::new();
+        for (number, (position, predicate)) in self.conditions.iter().enumerate() {
             // Later conditions cannot bring a row back.
             if selected.as_ref().is_some_and(|rows| rows.count_set_bits() == 0) {
                 break;
             }
+            let found = kept.iter().find(|(of, _)| of == position);
+            let values = match found {
+                Some((_, values)) => values.clone(),
+                None => column(*position)?,
+            };
+            let is_last = !self.conditions[number + 1..].iter().any(|(of, _)| of == position);
+            if found.is_none() && !is_last {
+                kept.push((*position, values.clone()));
+            }
             let matching = predicate
-                .select(&column(*position)?)
+                .select(&values)
                 .map_err(|error| Error::schema(error.to_string()))?;
             selected = Some(match selected {
                 Some(selected) => &selected & &matching,
@@ -105,5 +112,42 @@ impl Filter {
             });
         }
         Ok(selected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    use bedload_columns::Operator;
+
+    use super::*;
+
+    #[test]
+    fn each_column_is_asked_for_once() {
+        let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+        let number = |name| Field::new(name, DataType::Int64, true);
+        let arrow = Schema::new(vec![at, number("a"), number("b")]);
+        let schema = TableSchema::new(Arc::new(arrow), "at").unwrap();
+        let columns = [
+            Int64Array::from(vec![1, 2, 3, 4, 5]),
+            Int64Array::from(vec![5, 4, 3, 2, 1]),
+        ];
+        let mut filter = Filter::default();
+        for (name, unwanted) in [("a", 1), ("b", 1), ("a", 2), ("a", 4), ("b", 4)] {
+            let differs = Predicate::compare(Operator::NotEq, &Int64Array::from(vec![unwanted]));
+            filter.add(&schema, name, differs.unwrap()).unwrap();
+        }
+        let asked = RefCell::new(Vec::new());
+        let selected = filter.select(|position| {
+            asked.borrow_mut().push(position);
+            Ok(Arc::new(columns[position - 1].clone()))
+        });
+        let selected = selected.unwrap().unwrap();
+        assert_eq!(selected.set_indices().collect::<Vec<_>>(), [2]);
+        assert_eq!(asked.into_inner(), [1, 2]);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arrow_schema::TimeUnit;
 use bedload_pages::PageId;
 
 use super::{Deletion, TableId, TableSchema};
@@ -33,14 +35,16 @@ impl TableEntry {
     /// The deletion of the rows that the retention of the table does not keep, given the time of
     /// the newest row and a sequence number above all of them; none if it keeps all, is paused, or
     /// unless `are_settled` says that no later commit takes rows back. That is asked last: a commit
-    /// within a pause is visible once the pause has ended.
+    /// within a pause is visible once the pause has ended. A row from the future, as devices with a
+    /// wrong clock send, counts as one of tomorrow, so that it makes no others expire.
     pub(crate) fn expired(
         &self,
         newest: Option<i64>,
         at: u64,
         are_settled: impl Fn() -> bool,
     ) -> Option<Deletion> {
-        let first = newest?.checked_sub_unsigned(self.retention?)?;
+        let newest = newest?.min(tomorrow(self.schema.time_unit()));
+        let first = newest.checked_sub_unsigned(self.retention?)?;
         if self.pauses.load(Ordering::Acquire) > 0 || !are_settled() {
             return None;
         }
@@ -50,4 +54,20 @@ impl TableEntry {
             at,
         })
     }
+}
+
+/// The tick a day from now: times without a zone may be hours ahead.
+fn tomorrow(unit: TimeUnit) -> i64 {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let ticks = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| {
+        let tomorrow = now + DAY;
+        match unit {
+            TimeUnit::Second => tomorrow.as_secs().into(),
+            TimeUnit::Millisecond => tomorrow.as_millis(),
+            TimeUnit::Microsecond => tomorrow.as_micros(),
+            TimeUnit::Nanosecond => tomorrow.as_nanos(),
+        }
+    });
+    // A clock that says nothing is no reason to keep rows.
+    ticks.map_or(i64::MAX, |ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
 }

@@ -17,12 +17,10 @@ pub(crate) struct Verified {
 impl Verified {
     /// Notes damage and goes on; other errors are passed on.
     pub(crate) fn note(&mut self, error: Error) -> Result<()> {
-        match error {
-            damage @ Error::Corrupt { .. } => {
-                self.problems.push(damage);
-                Ok(())
-            }
-            other => Err(other),
+        if !error.is_damage() {
+            return Err(error);
         }
+        self.problems.push(error);
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use super::rewritten::batch;
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::Disk;
-use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::disk::sim::{Fault, FaultKind, SimDisk, Trace};
 use crate::engine::restore;
 use crate::error::Error;
 use crate::rows::TableSchema;
@@ -48,12 +48,34 @@ fn check(store: &Store, writers: &[Writer]) -> Result<(), String> {
 }
 
 /// Where the copy stands, there is a whole store or none.
-fn check_copy(disk: &SimDisk, writers: &[Writer]) -> Result<bool, String> {
-    match open_at(disk, Path::new(COPY), options().create(false)) {
+fn check_copy(disk: &SimDisk, copy: &str, writers: &[Writer]) -> Result<bool, String> {
+    match open_at(disk, Path::new(copy), options().create(false)) {
         Ok(store) => check(&store, writers).map(|()| true),
         Err(Error::NotAStore { .. }) => Ok(false),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Cuts power at each event of what was recorded. `look` says whether the new store is there, which
+/// is then whole; after the last event it has to be there.
+fn cut_everywhere(what: &str, trace: &Trace, look: impl Fn(&SimDisk, &str) -> bool) {
+    let (mut rng, mut replay) = (Rng::new(1), trace.replay());
+    let (mut whole, mut cuts) = (0, 0);
+    loop {
+        let at = format!("cut at event {cuts} of {}", trace.len());
+        whole += usize::from(look(&replay.image(rng.below(u64::MAX)), &at));
+        cuts += 1;
+        if replay.step(&mut rng).is_none() {
+            break;
+        }
+    }
+    for seed in 0..8 {
+        assert!(look(&replay.image(seed), "after it"), "{what} has returned");
+    }
+    say(&format!(
+        "power cut at each of {cuts} events of {what}: {whole} times it was whole"
+    ));
+    assert!(whole < cuts);
 }
 
 #[test]
@@ -65,23 +87,30 @@ fn a_backup_that_loses_power_is_whole_or_no_store() {
     store.backup(COPY).expect("a sound disk");
     let trace = disk.trace(begun);
     drop(store);
-    let (mut rng, mut replay) = (Rng::new(1), trace.replay());
-    let (mut whole, mut cuts) = (0, 0);
-    loop {
-        let image = replay.image(rng.below(u64::MAX));
-        let at = format!("cut at event {cuts} of {}", trace.len());
-        whole += usize::from(check_copy(&image, &writers).unwrap_or_else(|error| panic!("{at}: {error}")));
-        let store = open(&image, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
+    cut_everywhere("a backup", &trace, |image, at| {
+        let is_whole = check_copy(image, COPY, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+        let store = open(image, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
         check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
-        cuts += 1;
-        if replay.step(&mut rng).is_none() {
-            break;
-        }
-    }
-    say(&format!(
-        "power cut at each of {cuts} events of a backup: {whole} times it was whole"
-    ));
-    assert!(whole > 0 && whole < cuts);
+        is_whole
+    });
+}
+
+#[test]
+fn a_restore_that_loses_power_is_whole_or_no_store() {
+    const RESTORED: &str = "/restored";
+    let disk = SimDisk::new(9);
+    let (store, writers) = build(&disk);
+    store.backup(COPY).expect("a sound disk");
+    let begun = disk.record();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    restore(&shared, Path::new(COPY), Path::new(RESTORED)).expect("a sound backup");
+    let trace = disk.trace(begun);
+    drop(store);
+    cut_everywhere("a restore", &trace, |image, at| {
+        let is_whole = check_copy(image, RESTORED, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert_eq!(check_copy(image, COPY, &writers), Ok(true), "{at}");
+        is_whole
+    });
 }
 
 #[test]
@@ -100,13 +129,15 @@ fn a_backup_that_fails_is_told_and_harms_nothing() {
             let (store, writers) = build(&disk);
             let call = disk.calls() + call;
             disk.set_fault(Some(Fault { call, kind }));
-            told += usize::from(store.backup(COPY).is_err());
+            let done = store.backup(COPY);
+            told += usize::from(done.is_err());
             drop(store);
             disk.set_fault(None);
             let at = format!("call {call} of {kind:?}");
             let store = open(&disk, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
             check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
-            check_copy(&disk, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+            let is_there = check_copy(&disk, COPY, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+            assert!(is_there || done.is_err(), "{at}: it has returned");
         }
     }
     say(&format!("a backup of {calls} calls, some failing: {told} errors"));

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use bedload_testkit::Rng;
 
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, columns, create_tables, open, options, table_name};
 use crate::disk::Disk;
-use crate::disk::sim::SimDisk;
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::error::Error;
 use crate::rows::TableSchema;
 use crate::store::{Store, Table};
@@ -186,4 +187,54 @@ fn a_commit_of_deletions_in_several_tables_has_the_reserve() {
     store.close().expect("what the log has is durable");
     let store = open(&disk, options()).expect("reads");
     assert_eq!(names.map(|name| count(&store.table(name).expect("there"))), left);
+}
+
+/// Recovery writes blocks again that the log names: a checkpoint that finds no space at first, and
+/// names them when it is tried again, has them synced all the same.
+#[test]
+fn blocks_that_recovery_renews_on_a_full_disk_are_durable() {
+    let (mut opened, mut died) = (0, 0);
+    for (death, call) in (1..80)
+        .step_by(4)
+        .flat_map(|death| (1..60).map(move |call| (death, call)))
+    {
+        let disk = SimDisk::new(7);
+        let begun = disk.record();
+        let store = open(&disk, options()).expect("creates");
+        let schema = || TableSchema::new(columns(), "at").expect("storable");
+        let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+        let sparse = store.create_table_as("s", schema(), layout).expect("fresh");
+        let indexed = store.create_table("t", schema()).expect("fresh");
+        indexed.append(&batch(0..400)).expect("a sound disk");
+        let fault = |kind, call| {
+            let call = disk.calls() + call;
+            disk.set_fault(Some(Fault { call, kind }));
+        };
+        fault(FaultKind::Death, death);
+        // So long that its blocks are written at once.
+        died += usize::from(sparse.append(&batch(0..5000)).is_err());
+        drop((sparse, indexed, store));
+        disk.set_fault(None);
+        fault(FaultKind::NoSpace, call);
+        let reopened = open(&disk, options());
+        disk.set_fault(None);
+        let Ok(store) = reopened else { continue };
+        opened += 1;
+        let rows = count(&store.table("s").expect("there"));
+        let trace = disk.trace(begun);
+        drop(store);
+        let (mut rng, mut replay) = (Rng::new(1), trace.replay());
+        while replay.step(&mut rng).is_some() {}
+        for seed in 0..3 {
+            let image = replay.image(seed);
+            let store = open(&image, options()).expect("opens");
+            let place = format!("died at call {death}, call {call} of the opening");
+            assert_eq!(count(&store.table("s").expect("there")), rows, "{place}");
+            assert_eq!(store.verify().expect("reads").problems, [], "{place}");
+        }
+    }
+    say(&format!(
+        "full disks: {opened} stores opened whose writers had died, {died} while they wrote blocks"
+    ));
+    assert!(opened > 100 && died > 100, "{opened} opened, {died} died");
 }

@@ -1,6 +1,6 @@
 //! Rows that are taken back make no others expire.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::rewritten::batch;
 use super::workload::{open, options};
@@ -166,5 +166,26 @@ fn rows_that_have_expired_in_a_pause_go_when_it_ends() {
         assert_eq!(count(&table), ROWS + 5, "{layout:?}");
         pause.end().expect("a sound disk");
         assert_eq!(count(&table), 5, "{layout:?}");
+    }
+}
+
+/// A device with a wrong clock takes no other rows away.
+#[test]
+fn rows_from_the_future_make_none_of_today_too_old() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+    let now = i64::try_from(now.as_secs()).expect("few");
+    for (_, store, table) in filled() {
+        let times = now - ROWS..now;
+        table.append(&batch(times.clone(), 0)).expect("a sound disk");
+        table
+            .set_retention(Some(Duration::from_secs(7 * 24 * 3600)))
+            .expect("a sound disk");
+        table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
+        for _ in 0..2 {
+            store.flush().expect("a sound disk");
+            let rows = table.range(times.clone()).and_then(|scan| scan.count());
+            assert_eq!(rows.expect("reads").cast_signed(), ROWS, "{:?}", table.layout());
+        }
+        assert_eq!(count(&table), ROWS + 5, "those of 1970 have gone");
     }
 }

@@ -113,7 +113,8 @@ impl Table {
         scan(&self.shared, (&view, visible), &self.table, times)
     }
 
-    /// The present state of the store that the table is in, as [`Store::snapshot`](crate::Store::snapshot) gives it.
+    /// The present state of the store that the table is in, as
+    /// [`Store::snapshot`](crate::Store::snapshot) gives it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.shared)
@@ -192,7 +193,8 @@ impl Table {
 
     /// Keeps rows for this long from now on, counted back from the newest row of the table; `None`
     /// for ever, as at first. Kept with the table. A fraction of a tick of the time column counts
-    /// as a whole one.
+    /// as a whole one. A row whose time is more than a day ahead of the system's clock counts as
+    /// one of a day ahead, so that a mistaken time makes no other row too old.
     ///
     /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table
     /// of the indexed layout until they are older by a sixteenth of the time, in a sparse table

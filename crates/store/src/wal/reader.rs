@@ -2,14 +2,15 @@
 //! true: memory is taken for a record only once its bytes have been found to be whole, and
 //! stretches that read as zero are passed over.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES};
 use super::segment::SEGMENT_HEADER_BYTES;
 use crate::codec::Reader;
-use crate::disk::DiskFile;
-use crate::error::{Error, Result};
+use crate::disk::{DiskFile, SECTOR_BYTES, read_around};
+use crate::error::{Error, Result, in_words};
 
 /// Bytes read in one call; few under test, so that records reach over several pieces.
 const PIECE_BYTES: usize = if cfg!(any(test, fuzzing)) {
@@ -52,6 +53,8 @@ pub(super) struct SegmentReader<'f> {
     piece_at: u64,
     /// A stretch of the file that is no hole: the last one that was asked for.
     data: Range<u64>,
+    /// Where each sector begins that could not be read, and why; none if such a read fails.
+    unreadable: Option<BTreeMap<u64, String>>,
 }
 
 impl<'f> SegmentReader<'f> {
@@ -65,7 +68,38 @@ impl<'f> SegmentReader<'f> {
             piece: Vec::new(),
             piece_at: 0,
             data: 0..0,
+            unreadable: None,
         })
+    }
+
+    /// Takes sectors that cannot be read for zeros from now on, so that what is after them is
+    /// found.
+    pub(super) fn around_unreadable(mut self) -> Self {
+        self.unreadable = Some(BTreeMap::new());
+        self
+    }
+
+    /// The sectors that could not be read, neighbours together.
+    pub(super) fn unreadable(&self) -> Vec<Error> {
+        let mut stretches: Vec<(Range<u64>, &str)> = Vec::new();
+        for (&sector, reason) in self.unreadable.iter().flatten() {
+            let end = sector + SECTOR_BYTES as u64;
+            match stretches.last_mut() {
+                Some((stretch, why)) if stretch.end == sector && *why == reason => stretch.end = end,
+                _ => stretches.push((sector..end, reason.as_str())),
+            }
+        }
+        let problem = |(stretch, reason): (Range<u64>, &str)| {
+            let place = format!("offset {} to {}", stretch.start, stretch.end.min(self.len));
+            Error::corrupt(self.path, place, format!("cannot read it: {reason}"))
+        };
+        stretches.into_iter().map(problem).collect()
+    }
+
+    /// The bytes of the segment's header; none if the file ends before.
+    pub(super) fn header(&mut self) -> Result<&[u8]> {
+        let bytes = self.piece(0, SEGMENT_HEADER_BYTES)?.unwrap_or_default();
+        Ok(&bytes[..bytes.len().min(SEGMENT_HEADER_BYTES)])
     }
 
     /// Where in the file the record at `position` stands.
@@ -95,14 +129,26 @@ impl<'f> SegmentReader<'f> {
             }
             self.piece.resize(left.min(PIECE_BYTES.max(wanted)), 0);
             self.piece_at = offset;
-            let read = self.file.read_at(offset, &mut self.piece);
-            read.map_err(|source| {
-                self.piece.clear();
-                Error::io(self.path, "read", source)
-            })?;
+            match &mut self.unreadable {
+                Some(unreadable) => read_around(self.file, offset, &mut self.piece, |bytes, error| {
+                    let sector = bytes.start - bytes.start % SECTOR_BYTES as u64;
+                    unreadable.entry(sector).or_insert_with(|| in_words(&error));
+                }),
+                None => self.read_piece()?,
+            }
         }
         let at = usize::try_from(offset - self.piece_at).expect("within the piece");
         Ok(Some(&self.piece[at..]))
+    }
+
+    fn read_piece(&mut self) -> Result<()> {
+        let read = self.file.read_at(self.piece_at, &mut self.piece);
+        read.map_err(|source| {
+            let end = self.piece_at + self.piece.len() as u64;
+            let place = format!("offset {} to {end}", self.piece_at);
+            self.piece.clear();
+            Error::of_read(self.path, place, source)
+        })
     }
 
     /// The record at `position`, if one that is whole and was written for it stands there.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::reader::SegmentReader;
 use super::record::Record;
-use super::segment::{Header, SEGMENT_HEADER_BYTES, list};
-use crate::disk::{Disk, DiskFile};
+use super::segment::{Header, list};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::pages::COUNTER_MAX;
 
@@ -90,11 +90,15 @@ impl<'d> LogRemains<'d> {
                     continue;
                 }
             };
-            let read = SegmentReader::new(path, &*file, *start).and_then(|mut reader| {
-                Ok((check_header(path, &*file, &mut reader, store_id, *start)?, reader))
+            let read = SegmentReader::new(path, &*file, *start).and_then(|reader| {
+                let mut reader = reader.around_unreadable();
+                Ok((check_header(path, &mut reader, store_id, *start)?, reader))
             });
             let mut reader = match read {
-                Ok((Found::Nothing, _)) => continue,
+                Ok((Found::Nothing, reader)) => {
+                    problems.extend(reader.unreadable());
+                    continue;
+                }
                 Ok((Found::Header(damage), reader)) => {
                     problems.extend(damage);
                     reader
@@ -144,6 +148,7 @@ impl<'d> LogRemains<'d> {
                     },
                 }
             }
+            problems.extend(reader.unreadable());
             problems.extend(found.err());
         }
         if self.segments.is_empty() {
@@ -176,7 +181,6 @@ enum Found {
 /// Looks at the header of the segment that is to begin at `start`.
 fn check_header(
     path: &Path,
-    file: &dyn DiskFile,
     reader: &mut SegmentReader<'_>,
     store_id: Option<[u8; 16]>,
     start: u64,
@@ -184,15 +188,7 @@ fn check_header(
     if !reader.has_data(0)? {
         return Ok(Found::Nothing);
     }
-    let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    let header = match file.read_at(0, &mut bytes) {
-        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => Header::decode(path, &[]),
-        read => {
-            read.map_err(|source| Error::io(path, "read", source))?;
-            Header::decode(path, &bytes)
-        }
-    };
-    Ok(Found::Header(match header {
+    Ok(Found::Header(match Header::decode(path, reader.header()?) {
         Ok(header) if store_id.is_some_and(|id| id != header.store_id) => {
             return Err(Error::corrupt(
                 path,
@@ -212,10 +208,13 @@ fn check_header(
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::super::buffer::Buffer;
-    use super::super::record::frame;
-    use super::super::segment::header;
+    use super::super::record::{FRAME_BYTES, frame};
+    use super::super::segment::{SEGMENT_HEADER_BYTES, header};
     use super::*;
+    use crate::disk::SECTOR_BYTES;
     use crate::disk::sim::SimDisk;
 
     const STORE: [u8; 16] = [7; 16];
@@ -231,6 +230,55 @@ mod tests {
         file.and_then(|file| file.write_at(0, &bytes))
             .expect("a sound disk");
         disk
+    }
+
+    #[test]
+    fn records_beside_sectors_that_cannot_be_read_are_found() {
+        const RECORDS: u64 = 1000;
+        let disk = SimDisk::new(1);
+        let (dir, path) = (Path::new("/log"), Path::new("/log/0000000000000000.log"));
+        disk.create_dir(dir).expect("a sound disk");
+        let mut bytes = Buffer::of(&header(STORE, 0));
+        let body = Record::no_op_body();
+        let len = (FRAME_BYTES + body.len()) as u64;
+        for number in 0..RECORDS {
+            frame(&mut bytes, number * len, 0, &[&body]);
+        }
+        let file = disk.create(path).expect("a sound disk");
+        file.write_at(0, &bytes).expect("a sound disk");
+        let sector = SECTOR_BYTES as u64;
+        // The first one has the header. Reads of several sectors begin within one.
+        let spoilt = [0..sector, 10 * sector..12 * sector, 30 * sector..31 * sector];
+        for lost in (0..spoilt.len()).map(|count| &spoilt[..=count]) {
+            // A bad byte makes a sector unreadable.
+            let spoil = |bytes: &Range<u64>| disk.spoil(path, bytes.start + 7..bytes.end - 7);
+            lost.iter().for_each(spoil);
+            let (mut problems, mut found) = (Vec::new(), Vec::new());
+            let remains = LogRemains::find(&disk, dir, &mut problems).expect("a sound directory");
+            let replayed = remains.replay(Some(STORE), 0, &mut problems, |_, end, _| {
+                found.push(end);
+                Ok(())
+            });
+            let begin = |end: u64| SEGMENT_HEADER_BYTES as u64 + end - len;
+            let is_whole = |&end: &u64| {
+                let meets = |lost: &Range<u64>| begin(end) < lost.end && lost.start < begin(end) + len;
+                !lost.iter().any(meets)
+            };
+            let expected: Vec<u64> = (1..=RECORDS)
+                .map(|number| number * len)
+                .filter(is_whole)
+                .collect();
+            assert_eq!(found, expected);
+            assert_eq!(replayed.expect("a sound disk"), expected.len() as u64);
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            for bytes in lost {
+                let place = format!(
+                    "offset {} to {} is damaged: cannot read it",
+                    bytes.start, bytes.end
+                );
+                assert!(told.iter().any(|text| text.contains(&place)), "{place}: {told:?}");
+            }
+        }
     }
 
     #[test]

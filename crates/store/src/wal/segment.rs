@@ -98,6 +98,10 @@ impl Segment {
             move |source| Error::io(&path, action, source)
         };
         let mut header = Buffer::of(&header(store_id, start));
+        // Once there is a file, nothing may fail for want of a descriptor.
+        let names = disk
+            .open_dir(dir)
+            .map_err(|source| Error::io(dir, "open", source))?;
         let mut begun = None;
         let mut create = || -> Result<Box<dyn DiskFile>> {
             let file = match spare {
@@ -121,7 +125,7 @@ impl Segment {
                     file
                 }
             };
-            disk.sync_dir(dir).map_err(io("sync the directory of"))?;
+            names.sync().map_err(io("sync the directory of"))?;
             Ok(file)
         };
         let created = create();
@@ -136,8 +140,7 @@ impl Segment {
             (Err(error), None) => Err(error),
             (Err(error), Some(id)) => {
                 remove_own(disk, &path, id)?;
-                disk.sync_dir(dir)
-                    .map_err(|source| Error::io(dir, "sync", source))?;
+                names.sync().map_err(|source| Error::io(dir, "sync", source))?;
                 Err(error)
             }
         }

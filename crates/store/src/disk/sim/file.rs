@@ -17,6 +17,9 @@ impl DiskFile for SimFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut state = self.disk.state.lock();
         state.call()?;
+        if state.is_unreadable(self.inode, &(offset..offset + buffer.len() as u64)) {
+            return Err(injected());
+        }
         let bytes = state.files[self.inode].get(index(offset)..).unwrap_or_default();
         let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);

@@ -15,6 +15,7 @@
 //!   fails may have been done in part.
 //! - **A failed sync** tells nothing: each unsynced sector has reached the disk or never will,
 //!   later syncs succeed, and reads show the new bytes all the same until the next power loss.
+//! - **Bytes may become unreadable** for good: a read that has one of them fails.
 //! - **The process may die** without power loss: everything stays but locks.
 //!
 //! The disk can record what is done to it. [`Replay::image`] makes of any prefix of that record a
@@ -26,12 +27,13 @@ mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_testkit::Rng;
 
-use super::{Disk, DiskFile, DiskLock, FileId};
+use super::{Disk, DiskDir, DiskFile, DiskLock, FileId};
 use crate::sync::Mutex;
 
 use file::SimFile;
@@ -59,6 +61,8 @@ pub(crate) enum FaultKind {
     Partial,
     /// The process dies: the call and all after it fail, and nothing of them is done.
     Death,
+    /// From this call on the process may open no more files; other calls succeed.
+    NoDescriptors,
 }
 
 /// A call that reads or writes a file.
@@ -103,6 +107,8 @@ struct State {
     read_ahead: Vec<u64>,
     fault: Option<Fault>,
     interruption: Option<Interruption>,
+    /// Bytes that cannot be read.
+    unreadable: Vec<(Inode, Range<u64>)>,
     /// Bytes that all files together may have.
     capacity: u64,
     /// Whether files report sectors of zeros as taking no space.
@@ -136,6 +142,7 @@ impl SimDisk {
             read_ahead: Vec::new(),
             fault: None,
             interruption: None,
+            unreadable: Vec::new(),
             capacity: u64::MAX,
             has_holes: false,
             is_read_only: false,
@@ -152,7 +159,8 @@ impl SimDisk {
         state.did(Event::Note(note));
     }
 
-    /// Begins to record; returns the trace so far, to which [`trace`](Self::trace) adds what is recorded.
+    /// Begins to record; returns the trace so far, to which [`trace`](Self::trace) adds what is
+    /// recorded.
     pub(crate) fn record(&self) -> Trace {
         let mut state = self.state.lock();
         state.record = Some(Vec::new());
@@ -190,6 +198,13 @@ impl SimDisk {
         let mut state = self.state.lock();
         let inode = state.names[name];
         state.files[inode][at] ^= bits;
+    }
+
+    /// Lets some bytes of a file fail every read from now on.
+    pub(crate) fn spoil(&self, name: &Path, bytes: Range<u64>) {
+        let mut state = self.state.lock();
+        let inode = state.names[name];
+        state.unreadable.push((inode, bytes));
     }
 
     /// Copies all files to a directory of the operating system, to be looked at.
@@ -280,8 +295,20 @@ impl State {
     fn called(&mut self) -> Option<FaultKind> {
         self.calls += 1;
         let fault = self.fault?;
+        if fault.kind == FaultKind::NoDescriptors {
+            return None;
+        }
         let is_dead = fault.kind == FaultKind::Death && fault.call <= self.calls;
         (is_dead || fault.call == self.calls).then_some(fault.kind)
+    }
+
+    /// Fails if the process may open no more files.
+    fn check_descriptors(&self) -> io::Result<()> {
+        let is_due = |fault: Fault| fault.kind == FaultKind::NoDescriptors && fault.call <= self.calls;
+        match self.fault {
+            Some(fault) if is_due(fault) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a call that takes no space.
@@ -324,11 +351,39 @@ impl State {
         }
     }
 
+    /// Whether one of these bytes of a file cannot be read.
+    fn is_unreadable(&self, inode: Inode, bytes: &Range<u64>) -> bool {
+        let meets = |lost: &Range<u64>| lost.start < bytes.end && bytes.start < lost.end;
+        self.unreadable
+            .iter()
+            .any(|(of, lost)| *of == inode && meets(lost))
+    }
+
     fn used(&self) -> u64 {
         self.names
             .values()
             .map(|&inode| self.files[inode].len() as u64)
             .sum()
+    }
+}
+
+#[derive(Debug)]
+struct SimDir {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl DiskDir for SimDir {
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        match state.called() {
+            None => {}
+            // Some file systems look for space no sooner.
+            Some(FaultKind::NoSpace) => return Err(io::ErrorKind::StorageFull.into()),
+            Some(_) => return Err(injected()),
+        }
+        state.did(Event::SyncDir(self.path.clone()));
+        Ok(())
     }
 }
 
@@ -348,6 +403,7 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state.lock();
+        state.check_descriptors()?;
         if state.call_for_space(None, 0)? {
             return Err(injected());
         }
@@ -367,6 +423,7 @@ impl Disk for SimDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state.lock();
         state.call()?;
+        state.check_descriptors()?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(SimFile {
             disk: self.clone(),
@@ -433,16 +490,12 @@ impl Disk for SimDisk {
         removed.then_some(true).ok_or(io::ErrorKind::NotFound.into())
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state.lock();
-        match state.called() {
-            None => {}
-            // Some file systems look for space no sooner.
-            Some(FaultKind::NoSpace) => return Err(io::ErrorKind::StorageFull.into()),
-            Some(_) => return Err(injected()),
-        }
-        state.did(Event::SyncDir(path.into()));
-        Ok(())
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
+        self.state.lock().check_descriptors()?;
+        Ok(Box::new(SimDir {
+            disk: self.clone(),
+            path: path.into(),
+        }))
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>> {

@@ -147,6 +147,11 @@ impl Model {
         self.expire();
     }
 
+    /// Whether rows of the table expire.
+    pub(super) fn expires(&self) -> bool {
+        self.keep.is_some()
+    }
+
     pub(super) fn keep(&mut self, keep: Option<i64>) {
         self.keep = keep;
         self.expire();

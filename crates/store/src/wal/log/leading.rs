@@ -51,6 +51,10 @@ impl Log {
                 continue;
             }
             if is_led {
+                if state.pacing && sync == Some(Duration::ZERO) {
+                    state.pacing = false;
+                    self.progress.notify_all();
+                }
                 self.progress.wait(&mut state);
                 continue;
             }
@@ -66,13 +70,19 @@ impl Log {
         }
     }
 
-    /// Writes what is buffered and syncs, no sooner than `pace` after the last sync that was paced;
-    /// the lock is released meanwhile.
+    /// Writes what is buffered and syncs, no sooner than `pace` after the last sync that was paced,
+    /// or once a thread that waits for no pace asks; the lock is released meanwhile.
     fn sync(&self, state: &mut MutexGuard<'_, State>, pace: Duration) -> Result<()> {
         state.syncing = true;
         if !pace.is_zero() {
-            let wait = pace.saturating_sub(state.last_sync.elapsed());
-            MutexGuard::unlocked(state, || std::thread::sleep(wait));
+            state.pacing = true;
+            while state.pacing {
+                let left = pace.saturating_sub(state.last_sync.elapsed());
+                state.pacing = !left.is_zero();
+                if state.pacing {
+                    self.progress.wait_for(state, left);
+                }
+            }
             state.last_sync = Instant::now();
         }
         while state.writing {

@@ -8,7 +8,9 @@
 //! 2. One thread at a time writes: the *leader*, the first that finds no other. It takes the whole
 //!    buffer, so that all threads which appended before share its write; the others wait. One
 //!    thread at a time syncs: it leads a write and then syncs, while others may lead the next
-//!    writes. It vouches for what was written when its sync began.
+//!    writes. It vouches for what was written when its sync began. One that waits out its pace
+//!    before it syncs goes on at once when another thread wants a sync without one: a flush does,
+//!    and holds up all commits meanwhile.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync
 //!    nothing is written any more: what the disk then holds is unknown.
 //! 4. Data in other files that a record names may be on its way to the disk while the record is
@@ -103,6 +105,8 @@ struct State {
     /// Whether a thread writes, and whether one is about to make a sync, or makes it (rule 2).
     writing: bool,
     syncing: bool,
+    /// Whether the thread that is about to sync waits out its pace: others may end that.
+    pacing: bool,
     syncs: u64,
     /// When the last sync of those that are paced began.
     last_sync: Instant,
@@ -275,6 +279,7 @@ impl Log {
             spares: Vec::new(),
             writing: false,
             syncing: false,
+            pacing: false,
             syncs: 0,
             last_sync: Instant::now(),
             failed: None,
@@ -306,8 +311,8 @@ impl Log {
         self.append_naming(&[body], None)
     }
 
-    /// As [`append`](Self::append), for a body in parts that may name something that is written, and perhaps not
-    /// synced (rule 4).
+    /// As [`append`](Self::append), for a body in parts that may name something that is written,
+    /// and perhaps not synced (rule 4).
     pub(crate) fn append_naming(&self, body: &[&[u8]], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
         let len_bytes = body.iter().map(|part| part.len()).sum();
         if len_bytes > BODY_BYTES_MAX {
@@ -355,7 +360,8 @@ impl Log {
         self.sync_paced(position, Duration::ZERO)
     }
 
-    /// As [`sync_to`](Self::sync_to), with a sync beginning no sooner than `pace` after the one before.
+    /// As [`sync_to`](Self::sync_to), with a sync beginning no sooner than `pace` after the one
+    /// before.
     pub(crate) fn sync_paced(&self, position: u64, pace: Duration) -> Result<()> {
         self.lead_until(|state| state.synced >= position, Some(pace))
             .map(drop)
@@ -377,17 +383,20 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// With [`Error::NoSpace`] the log goes on as it was. After any other error nothing may be
-    /// appended: a segment that was begun may be left, and records after its position must not be
-    /// in the one before.
+    /// With [`Error::NoSpace`], or [for want of descriptors](Error::is_for_want_of_descriptors),
+    /// the log goes on as it was. After any other error nothing may be appended: a segment that was
+    /// begun may be left, and records after its position must not be in the one before.
     pub(crate) fn rotate(&self) -> Result<u64> {
         let end = self.end();
         self.sync_to(end)?;
         let mut state = self.state.lock();
         if state.segment.start < end {
-            let spare = state.spares.pop();
-            let (spare, extent) = spare.unzip();
-            let segment = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare.as_ref())?;
+            let spare = state.spares.last().map(|(spare, _)| spare);
+            let created = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare);
+            let is_untouched = created.as_ref().is_err_and(Error::is_for_want_of_descriptors);
+            let spare = if is_untouched { None } else { state.spares.pop() };
+            let segment = created?;
+            let extent = spare.map(|(_, extent)| extent);
             let ended = Ended {
                 start: state.segment.start,
                 path: state.segment.path.clone(),

@@ -127,7 +127,7 @@ impl Run {
                 model(change, &mut self.models);
                 true
             }
-            Err(error @ Error::NoSpace { .. }) => {
+            Err(error) if matches!(error, Error::NoSpace { .. }) || error.is_for_want_of_descriptors() => {
                 self.say(format!("not done: {error}"));
                 self.failed += 1;
                 false

@@ -1,9 +1,14 @@
-//! Disks that are full or fail, processes that end, and power that is cut.
+//! Disks that are full or fail, processes that end, power that is cut, and what a salvage saves
+//! then.
 
-use super::super::super::workload::open;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::super::workload::{STORE, open, open_at};
 use super::changes::{Change, model};
 use super::{Run, open_to_read};
-use crate::disk::sim::{Fault, FaultKind};
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::engine::salvage;
 
 impl Run {
     /// Ends the process as it is, and opens the store in another one; a change may be done or not.
@@ -16,6 +21,7 @@ impl Run {
         drop(self.store.take());
         self.disk.set_fault(None);
         self.disk.set_capacity(u64::MAX);
+        let left = self.disk.copy();
         self.store = Some(open(&self.disk, self.options.clone()).expect("opens"));
         for model in &mut self.models {
             model.pause(false);
@@ -37,7 +43,20 @@ impl Run {
         if let Some(change @ Change::Keep(..)) = change {
             // Rows do not tell whether it was done: it is done again.
             self.do_change(change);
+        } else if self.below(4) == 0 {
+            self.salvage(left);
         }
+    }
+
+    /// Salvages a store of which nothing is damaged: the new one has the same rows. Of a table with
+    /// a retention it may have some that have expired when the store was opened.
+    fn salvage(&mut self, left: SimDisk) {
+        self.say("salvages");
+        let to = Path::new("/saved");
+        let report = salvage(Arc::new(left.clone()), Path::new(STORE), to).expect("a sound disk");
+        assert_eq!(report.problems, []);
+        let saved = open_at(&left, to, self.options.clone()).expect("opens");
+        self.check_copy(&saved, "what was saved", |model| !model.expires());
     }
 
     /// Does some changes while there is little space.
@@ -60,6 +79,7 @@ impl Run {
             FaultKind::NoSpace,
             FaultKind::Partial,
             FaultKind::Death,
+            FaultKind::NoDescriptors,
         ];
         let kind = kinds[self.rng.index(kinds.len())];
         let call = self.disk.calls() + 1 + self.below(80).unsigned_abs();

@@ -100,11 +100,11 @@ impl BlockFiles {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let offset = owner.shape.offset(block, layer);
         opened.file.read_at(offset, bytes).map_err(|source| {
+            let place = format!("block {block} at offset {offset}");
             if source.kind() == io::ErrorKind::UnexpectedEof {
-                let place = format!("block {block} at offset {offset}");
                 Error::corrupt(&opened.path, place, "the file ends before it")
             } else {
-                Error::io(&opened.path, "read", source)
+                Error::of_read(&opened.path, place, source)
             }
         })
     }

@@ -7,21 +7,46 @@ use super::{BlockFiles, EXTENSION};
 use crate::error::{Error, Result};
 
 impl BlockFiles {
-    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has.
-    /// Called before anything is read or written.
+    /// Removes files that the catalogue does not have, and directories of tables that are empty
+    /// then; `is_live(table, file)` says which files it has. Called before anything is read or
+    /// written.
     pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
         for (table, dir) in self.list_tables()? {
+            let mut is_empty = true;
             for (file, path) in self.list_files(&dir)? {
-                if !is_live(table, file) {
-                    self.disk
-                        .remove(&path)
-                        .map_err(|source| Error::io(&path, "remove", source))?;
-                    // Recovery may have opened it: another file is going to have its name.
-                    self.open.lock().files.remove(&(table, file));
+                if is_live(table, file) {
+                    is_empty = false;
+                    continue;
                 }
+                self.disk
+                    .remove(&path)
+                    .map_err(|source| Error::io(&path, "remove", source))?;
+                // Recovery may have opened it: another file is going to have its name.
+                self.open.lock().files.remove(&(table, file));
+            }
+            if is_empty {
+                self.remove_dir(table);
             }
         }
         Ok(())
+    }
+
+    /// Removes the directory of a table if there is nothing in it. The next file of the table
+    /// creates it again.
+    pub(super) fn remove_dir(&self, table: u32) {
+        let dir = self.table_dir(table);
+        // A file is created under this lock, and finds its directory or creates it.
+        let _creating = self.creating.lock();
+        match self.disk.remove_dir(&dir) {
+            Ok(false) => return,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::debug!(%error, path = %dir.display(), "an empty directory stays");
+            }
+            Ok(true) | Err(_) => {}
+        }
+        let mut open = self.open.lock();
+        open.dirs.remove(&table);
+        open.synced.remove(&table);
     }
 
     /// Removes all files, and the directories that are empty then.

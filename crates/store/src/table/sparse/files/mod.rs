@@ -17,7 +17,7 @@ use super::places::{Allocated, Place, Places};
 use super::table::SparseEntry;
 use super::unwritten::Unwritten;
 use super::write_helper::{Helper, WRITE_BYTES};
-use crate::disk::{Disk, sync_to_read};
+use crate::disk::{Disk, read_around, sync_to_read};
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey};
 use crate::rows::BlockRef;
@@ -68,6 +68,9 @@ struct OpenFiles {
     synced: HashSet<u32>,
     /// Files that the flush under way has written to.
     written: Vec<Arc<BlockFile>>,
+    /// Files with blocks that recovery wrote again, until they are synced: the log names these
+    /// whether a flush ends or not.
+    renewed: Vec<Arc<BlockFile>>,
     /// Buffers of earlier writers: memory that was never touched costs more than copying into it.
     buffers: Vec<Vec<u8>>,
     /// Threads that help writers, and have nothing to do.
@@ -123,9 +126,7 @@ impl BlockFiles {
             for (_, path) in self.list_files(&dir).ok()? {
                 let Ok(file) = self.disk.open(&path) else { continue };
                 let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?.min(64 << 20)];
-                if file.read_at(0, &mut bytes).is_err() {
-                    continue;
-                }
+                read_around(&*file, 0, &mut bytes, |_, _| ());
                 let places = (0..bytes.len()).step_by(STEP_BYTES);
                 let whole = places.filter_map(|at| Header::of_whole(&bytes[at..]).ok());
                 if let Some(header) = whole.into_iter().next() {
@@ -216,9 +217,11 @@ impl BlockFiles {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.disk
-            .sync_dir(dir)
-            .map_err(|source| Error::of_sync(dir, source))
+        let names = self
+            .disk
+            .open_dir(dir)
+            .map_err(|source| Error::io(dir, "open", source))?;
+        names.sync().map_err(|source| Error::of_sync(dir, source))
     }
 
     fn create_dirs(&self, table: u32) -> Result<()> {
@@ -321,7 +324,7 @@ impl BlockFiles {
     }
 
     /// Whether these blocks of a table are whole; if they are, they are written once more, to be
-    /// synced with what the flush under way writes. A block that the table cannot have is left to
+    /// synced before a checkpoint names them. A block that the table cannot have is left to
     /// others.
     pub(crate) fn renew(
         &self,
@@ -342,7 +345,7 @@ impl BlockFiles {
                 written.push(file);
             }
         }
-        self.written(written);
+        self.open.lock().renewed.append(&mut written);
         Ok(true)
     }
 
@@ -413,10 +416,15 @@ impl BlockFiles {
         self.places.lock().adopt((owner.table, block), named.layer);
     }
 
-    /// Makes everything that the flush under way has written durable.
+    /// Makes everything durable that the flush under way, and recovery, have written.
     pub(crate) fn sync(&self) -> Result<()> {
-        let written = std::mem::take(&mut self.open.lock().written);
-        written.iter().try_for_each(|file| file.sync())
+        let (written, renewed) = {
+            let mut open = self.open.lock();
+            (std::mem::take(&mut open.written), open.renewed.clone())
+        };
+        written.iter().chain(&renewed).try_for_each(|file| file.sync())?;
+        self.open.lock().renewed.clear();
+        Ok(())
     }
 
     /// The flush failed, and no checkpoint names what it has written.
@@ -446,11 +454,13 @@ impl BlockFiles {
         }
         self.unwritten.release(|dead| is_held(0, dead));
         let mut places = self.places.lock();
+        let mut left = HashSet::new();
         let released = places.take_released(is_held, is_live, |table, file| {
             let path = self.path_of(table, file);
             let is_gone = self.disk.remove(&path).or_else(ignore_missing).is_ok();
             if is_gone {
                 self.open.lock().files.remove(&(table, file));
+                left.insert(table);
             }
             is_gone
         });
@@ -460,6 +470,7 @@ impl BlockFiles {
         }
         let given_back = places.keep(released);
         drop(places);
+        left.into_iter().for_each(|table| self.remove_dir(table));
         self.punch(given_back);
     }
 
