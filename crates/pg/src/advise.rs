@@ -5,14 +5,16 @@
 //! rows. So the advice follows from the share of rows that lie further from their place in the
 //! order than the part of the index that memory holds.
 
-#![expect(unsafe_code, reason = "settings are variables of the server")]
+#![expect(unsafe_code, reason = "settings and catalogues are PostgreSQL's")]
 
 use std::fmt::Write as _;
 
 use pgrx::iter::TableIterator;
 use pgrx::{PgSqlErrorCode, Spi, name, pg_extern, pg_sys, spi};
 
+use crate::compat::attribute;
 use crate::error::{fail, name_of};
+use crate::list::pointers;
 use crate::opened::{Opened, ServersNames};
 use crate::order::Order;
 
@@ -61,53 +63,102 @@ struct Facts {
     statement: String,
 }
 
-/// The facts, in the order of [`Facts`]. An operator class has its like where both have the same
-/// `<`.
+/// The facts, in the order of [`Facts`]. `$2` has the collation of each column's values, `$3` the
+/// class that a bedload index on it gets if none is named. An operator class has its like where
+/// both have the same `<`.
+///
+/// The statement is put together from the parts of the index: names, expressions and the predicate
+/// may contain any text, so nothing is searched for in them.
 const FACTS: &str = "
+    WITH columns AS (
+        SELECT at, at <= indnkeyatts AS is_key, pg_get_indexdef(indexrelid, at, false) AS definition,
+            CASE WHEN indcollation[at - 1] <> ($2::oid[])[at] THEN
+                (SELECT format(' COLLATE %I.%I', nspname, collname) FROM pg_collation c
+                    JOIN pg_namespace n ON n.oid = collnamespace WHERE c.oid = indcollation[at - 1])
+                ELSE '' END AS collated,
+            theirs.opcname AS theirs, own.opcname AS own,
+            CASE WHEN own.oid <> ($3::oid[])[at] OR own.opcname <> theirs.opcname THEN
+                format(' %I.%I', own.nspname, own.opcname) ELSE '' END AS class,
+            CASE indoption[at - 1] WHEN 1 THEN ' DESC NULLS LAST' WHEN 2 THEN ' NULLS FIRST' WHEN 3 THEN ' DESC'
+                ELSE '' END AS direction
+        FROM pg_index CROSS JOIN generate_series(1, indnatts) at
+            LEFT JOIN pg_opclass theirs ON theirs.oid = indclass[at - 1]
+            LEFT JOIN LATERAL (
+                SELECT own.oid, own.opcname, nspname
+                FROM pg_opclass own JOIN pg_am ON pg_am.oid = own.opcmethod
+                    JOIN pg_namespace n ON n.oid = own.opcnamespace
+                    JOIN pg_amop o ON o.amopfamily = own.opcfamily
+                    JOIN pg_amop t ON t.amopfamily = theirs.opcfamily AND t.amopopr = o.amopopr
+                WHERE amname = 'bedload' AND own.opcintype = theirs.opcintype
+                    AND o.amoplefttype = own.opcintype AND o.amoprighttype = own.opcintype
+                    AND o.amopstrategy = 1 AND t.amopstrategy = 1
+                    AND t.amoplefttype = theirs.opcintype AND t.amoprighttype = theirs.opcintype
+                ORDER BY own.opcname LIMIT 1) own ON true
+        WHERE indexrelid = $1)
     SELECT amname::text,
         pg_relation_size(i.indexrelid),
         (SELECT format('it belongs to constraint \"%s\", and constraints need B-trees', conname) FROM pg_constraint
             WHERE conindid = i.indexrelid AND contype IN ('p', 'u', 'x') LIMIT 1),
         (SELECT format('foreign key \"%s\" points to it, and keeps it from being dropped', conname) FROM pg_constraint
             WHERE conindid = i.indexrelid AND contype = 'f' LIMIT 1),
-        (SELECT format('bedload has no operator class like %s of %s', quote_ident(class.opcname),
-                pg_get_indexdef(i.indexrelid, at, false))
-            FROM generate_series(1, i.indnkeyatts) at JOIN pg_opclass class ON class.oid = i.indclass[at - 1]
-            WHERE NOT EXISTS (
-                SELECT FROM pg_opclass own JOIN pg_am ON pg_am.oid = own.opcmethod
-                    JOIN pg_amop ours ON ours.amopfamily = own.opcfamily
-                    JOIN pg_amop theirs ON theirs.amopfamily = class.opcfamily AND theirs.amopopr = ours.amopopr
-                WHERE pg_am.amname = 'bedload' AND own.opcintype = class.opcintype
-                    AND ours.amoplefttype = own.opcintype AND ours.amoprighttype = own.opcintype
-                    AND ours.amopstrategy = 1 AND theirs.amopstrategy = 1
-                    AND theirs.amoplefttype = class.opcintype AND theirs.amoprighttype = class.opcintype)
-            ORDER BY at LIMIT 1),
+        (SELECT format('bedload has no operator class like %s of %s', quote_ident(theirs), definition)
+            FROM columns WHERE is_key AND own IS NULL ORDER BY at LIMIT 1),
         indisunique,
         coalesce(pg_stat_get_blocks_fetched(i.indexrelid) - pg_stat_get_blocks_hit(i.indexrelid), 0)::float8,
         coalesce(pg_stat_get_tuples_inserted(i.indrelid) + pg_stat_get_tuples_updated(i.indrelid)
             - pg_stat_get_tuples_hot_updated(i.indrelid), 0)::float8,
-        format('CREATE %sINDEX CONCURRENTLY %I ON %s',
+        format('CREATE %sINDEX CONCURRENTLY %I ON %I.%I USING bedload (%s)%s%s%s',
             CASE WHEN indisunique THEN 'UNIQUE ' ELSE '' END,
-            left(c.relname, 55) || '_bedload',
-            regexp_replace(
-                replace(
-                    substring(
-                        CASE WHEN c.reloptions IS NULL THEN pg_get_indexdef(i.indexrelid)
-                            ELSE regexp_replace(pg_get_indexdef(i.indexrelid), ' WITH \\([^)]*\\)', '') END
-                        FROM ' ON (.*)'),
-                    ' USING btree (', ' USING bedload ('),
-                -- Other names of classes of text, which B-trees alone have.
-                '([^,(]) varchar_((?:pattern_)?ops)\\M', '\\1 text_\\2', 'g'))
+            -- Names have 63 bytes.
+            (SELECT left(c.relname, n) FROM generate_series(55, 1, -1) n
+                WHERE octet_length(left(c.relname, n)) <= 55 LIMIT 1) || '_bedload',
+            nspname, t.relname,
+            (SELECT string_agg(definition || collated || class || direction, ', ' ORDER BY at)
+                FROM columns WHERE is_key),
+            (SELECT format(' INCLUDE (%s)', string_agg(definition, ', ' ORDER BY at))
+                FROM columns WHERE NOT is_key HAVING count(*) > 0),
+            CASE WHEN indnullsnotdistinct THEN ' NULLS NOT DISTINCT' END,
+            ' WHERE ' || pg_get_expr(indpred, indrelid))
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am ON pg_am.oid = c.relam
+        JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace ON pg_namespace.oid = t.relnamespace
     WHERE i.indexrelid = $1";
+
+/// What `CREATE INDEX … USING bedload` takes for the columns of an index if nothing is said: for
+/// each, the collation of its values, and the operator class.
+///
+/// # Safety
+///
+/// Both are open.
+unsafe fn defaults(opened: &Opened) -> (Vec<pg_sys::Oid>, Vec<pg_sys::Oid>) {
+    // SAFETY: the caller's; an index has `indnkeyatts` keys, and an expression for each that is
+    // zero.
+    unsafe {
+        let method = pg_sys::get_am_oid(c"bedload".as_ptr(), true);
+        let described = &*(*opened.index).rd_index;
+        let count = usize::try_from(described.indnkeyatts).unwrap_or(0);
+        let keys = described.indkey.values.as_slice(count);
+        let expressions = pg_sys::RelationGetIndexExpressions(opened.index);
+        let mut expressions = pointers(expressions).map(|node| pg_sys::exprCollation(node.cast()));
+        let collation = |&key: &i16| match usize::try_from(key) {
+            Ok(key) if key > 0 => attribute(opened.table, key - 1).attcollation,
+            _ => expressions.next().unwrap_or(pg_sys::InvalidOid),
+        };
+        let class = |at| pg_sys::GetDefaultOpClass(attribute(opened.index, at).atttypid, method);
+        (
+            keys.iter().map(collation).collect(),
+            (0..count).map(class).collect(),
+        )
+    }
+}
 
 impl Facts {
     fn of(opened: &Opened) -> spi::Result<Option<Self>> {
         let _names = ServersNames::new();
-        // SAFETY: the index is open.
-        let index = unsafe { (*opened.index).rd_id };
+        // SAFETY: both are open.
+        let (index, (collations, classes)) = unsafe { ((*opened.index).rd_id, defaults(opened)) };
         Spi::connect(|client| {
-            let row = client.select(FACTS, Some(1), &[index.into()])?.first();
+            let arguments = [index.into(), collations.into(), classes.into()];
+            let row = client.select(FACTS, Some(1), &arguments)?.first();
             let (Some(method), Some(bytes), Some(is_unique), Some(statement)) =
                 (row.get(1)?, row.get::<i64>(2)?, row.get(6)?, row.get(9)?)
             else {

@@ -14,6 +14,12 @@ pub(crate) type Locator = pg_sys::RelFileLocator;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileName(pg_sys::Oid, pg_sys::Oid, pg_sys::Oid);
 
+impl FileName {
+    pub(crate) fn number(self) -> pg_sys::Oid {
+        self.2
+    }
+}
+
 /// Where the name of a relation's file is kept.
 ///
 /// # Safety
@@ -77,22 +83,25 @@ pub(crate) fn subtransaction_of_file(relation: &pg_sys::RelationData) -> pg_sys:
     relation.rd_firstRelfilelocatorSubid
 }
 
-/// A column of an index.
+/// A column of a relation.
 ///
 /// # Safety
 ///
-/// The index is open as long as the result is used, and has the column.
-pub(crate) unsafe fn attribute<'r>(index: pg_sys::Relation, at: usize) -> &'r pg_sys::FormData_pg_attribute {
+/// The relation is open as long as the result is used, and has the column.
+pub(crate) unsafe fn attribute<'r>(
+    relation: pg_sys::Relation,
+    at: usize,
+) -> &'r pg_sys::FormData_pg_attribute {
     // SAFETY: the caller's.
     #[cfg(not(feature = "pg18"))]
     unsafe {
-        &*(*(*index).rd_att).attrs.as_ptr().add(at)
+        &*(*(*relation).rd_att).attrs.as_ptr().add(at)
     }
     // SAFETY: the caller's; the attributes follow their compact forms, of which there is one for
     // each.
     #[cfg(feature = "pg18")]
     unsafe {
-        let columns = (*index).rd_att;
+        let columns = (*relation).rd_att;
         let count = usize::try_from((*columns).natts).unwrap_or(0);
         let attributes = (*columns).compact_attrs.as_ptr().add(count);
         &*attributes.cast::<pg_sys::FormData_pg_attribute>().add(at)
@@ -276,6 +285,29 @@ pub(crate) unsafe fn count_search(scan: pg_sys::IndexScanDesc) {
         if let Some(instrument) = (*scan).instrument.as_mut() {
             instrument.nsearches += 1;
         }
+    }
+}
+
+/// Whether the estimate for B-trees assumes skip scans, which pass over rows between those that
+/// match a condition on a later column.
+pub(crate) const B_TREES_SKIP: bool = cfg!(feature = "pg18");
+
+/// The planner's estimate of how many elements an array has.
+///
+/// # Safety
+///
+/// The array is an expression of the query that `root` plans.
+pub(crate) unsafe fn array_len(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
+    // SAFETY: the caller's.
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    unsafe {
+        let _ = root;
+        f64::from(pg_sys::estimate_array_length(array))
+    }
+    // SAFETY: the caller's.
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    unsafe {
+        pg_sys::estimate_array_length(root, array)
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `worker` | the background worker of an index, which does the merges that commits have made due |
 //! | `sorter` | records sorted by the server, for the check |
 //! | `key` | entries: keys of one column or several, payloads, addresses of rows |
-//! | `compat`, `error` | where versions of the server differ; its errors |
+//! | `compat`, `error`, `list` | where versions of the server differ; its errors and its lists |
 
 #![expect(unsafe_code, reason = "symbols that the server looks up are exported by name")]
 
@@ -30,6 +30,7 @@ mod head;
 mod hooks;
 mod index;
 mod key;
+mod list;
 mod opened;
 mod order;
 mod pages;

@@ -17,19 +17,31 @@ pub(crate) struct ScanShape {
     pub(crate) height: usize,
 }
 
+/// The pages that a scan of ranges looks at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScanPages {
+    /// Once.
+    pub(crate) once: usize,
+    /// For each range.
+    pub(crate) each: usize,
+    /// How many of the latter a B-tree would not have to read.
+    pub(crate) read: usize,
+}
+
 impl ScanShape {
-    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for
-    /// one key, where the filters say which run has it, or for a range.
-    pub(crate) fn pages(&self, is_one_key: bool) -> (usize, usize) {
-        let above = self.head_pages + self.trunk_pages;
-        if is_one_key {
+    /// The pages that a scan looks at, each of whose ranges is one key, where the filters say which
+    /// run has it, or is longer.
+    pub(crate) fn pages(&self, are_keys: bool) -> ScanPages {
+        let (in_runs, read) = if are_keys {
             let unfiltered = self.runs - self.filters;
-            (
-                above + self.filters + unfiltered.max(1) * self.height,
-                self.filters,
-            )
+            (self.filters + unfiltered.max(1) * self.height, self.filters)
         } else {
-            (above + self.run_pages, self.runs.saturating_sub(1))
+            (self.run_pages, self.runs.saturating_sub(1))
+        };
+        ScanPages {
+            once: self.head_pages,
+            each: self.trunk_pages + in_runs,
+            read,
         }
     }
 }

@@ -106,6 +106,14 @@ pub(super) fn version(page: &[u8]) -> u64 {
     long(page, 0)
 }
 
+/// Notes where the log record of a change of the page ends.
+pub(super) fn set_version(page: &mut [u8], end: u64) {
+    // `PageXLogRecPtr`: the upper half first, whatever the order of bytes.
+    let [a, b, c, d, lower @ ..] = end.to_be_bytes();
+    page[..4].copy_from_slice(&u32::from_be_bytes([a, b, c, d]).to_ne_bytes());
+    page[4..8].copy_from_slice(&u32::from_be_bytes(lower).to_ne_bytes());
+}
+
 /// The life of the page, which a tree has asked for.
 pub(super) fn life_of(page: &[u8], id: PageId) -> Result<Life> {
     life(page).ok_or(Error::Corrupt {

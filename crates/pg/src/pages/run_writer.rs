@@ -6,14 +6,21 @@ use bedload_pages::{PageStore, Reserved, Result, RunWriter};
 use pgrx::pg_sys;
 
 use super::buffer::Latch;
-use super::header::{PAYLOAD, PAYLOAD_LEN, State, set_life, set_used};
+use super::header::{PAYLOAD, PAYLOAD_LEN, State, set_life, set_used, set_version};
 use super::recycle::init;
 use super::{Life, PgPages, next_transaction};
-use crate::compat;
 use crate::error::error_point;
 
 /// Pages to a WAL record. A record holds 32; so many content locks are held while it is made.
 const RECORD_PAGES: usize = 16;
+
+/// The resource manager, the kind and the flags of a record of whole pages, without the gap between
+/// lower and upper. The server's headers have these bytes as wider numbers.
+const MANAGER: pg_sys::RmgrId = pg_sys::RmgrIds::RM_XLOG_ID.to_le_bytes()[0];
+const KIND: u8 = pg_sys::XLOG_FPI.to_le_bytes()[0];
+const FLAGS: u8 = (pg_sys::REGBUF_FORCE_IMAGE | pg_sys::REGBUF_STANDARD).to_le_bytes()[0];
+
+const _: () = assert!(RECORD_PAGES <= pg_sys::XLR_MAX_BLOCK_ID as usize);
 
 /// The run writer of a [`PgPages`].
 pub(crate) struct PgRunWriter<'s> {
@@ -35,18 +42,14 @@ impl<'s> PgRunWriter<'s> {
     fn flush(&mut self) {
         error_point();
         let stamp = next_transaction();
-        let mut latches: Vec<Latch> = Vec::with_capacity(self.pages.len());
-        for (reserved, payload) in &self.pages {
-            let mode = pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK;
-            let block = reserved.id.get();
-            // SAFETY: the relation is open and has the block, which is reserved by us and is about
-            // to be overwritten.
-            let buffer = unsafe {
-                let relation = self.store.relation();
-                pg_sys::ReadBufferExtended(relation, self.store.fork, block, mode, std::ptr::null_mut())
-            };
-            // SAFETY: it came pinned and locked.
-            let mut latch = unsafe { Latch::from_raw(buffer) };
+        // All that may fail precedes the first change, so that each dirty page has been logged. The
+        // record of a later change of one that was not would be replayed on a page without content.
+        let mut latches: Vec<Latch> = self.pages.iter().map(|(page, _)| self.latch(page)).collect();
+        let needs_wal = self.store.needs_wal() && !latches.is_empty();
+        if needs_wal {
+            prepare_record(latches.len());
+        }
+        for (latch, (reserved, payload)) in latches.iter_mut().zip(&self.pages) {
             let page = latch.page_mut();
             init(page);
             page[PAYLOAD][..payload.len()].copy_from_slice(payload);
@@ -57,25 +60,11 @@ impl<'s> PgRunWriter<'s> {
                 state: State::Run,
             };
             set_life(page, life);
-            // SAFETY: pinned and locked exclusively. The latch keeps the page from being written
-            // before it is logged.
-            unsafe { pg_sys::MarkBufferDirty(latch.buffer()) };
-            latches.push(latch);
         }
-        if self.store.needs_wal() && !latches.is_empty() {
-            let mut blocks: Vec<_> = self.pages.iter().map(|(reserved, _)| reserved.id.get()).collect();
-            let mut pages: Vec<_> = latches
-                .iter_mut()
-                .map(|latch| latch.page_mut().as_mut_ptr().cast())
-                .collect();
-            let count = i32::try_from(pages.len()).expect("a few pages");
-            // SAFETY: all pages are those of the blocks, in buffers locked exclusively; headers are
-            // standard, and what lies between lower and upper is zero.
-            unsafe {
-                let node = compat::locator(self.store.relation());
-                let (blocks, pages) = (blocks.as_mut_ptr(), pages.as_mut_ptr());
-                pg_sys::log_newpages(node, self.store.fork, count, blocks, pages, true);
-            }
+        if needs_wal {
+            log(&mut latches);
+        } else {
+            mark_dirty(&latches);
         }
         drop(latches);
         let mut pins = self.store.reserved.borrow_mut();
@@ -84,6 +73,55 @@ impl<'s> PgRunWriter<'s> {
         }
         drop(pins);
         error_point();
+    }
+
+    /// Latches a page that is to be overwritten.
+    fn latch(&self, page: &Reserved) -> Latch {
+        error_point();
+        let mode = pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK;
+        // SAFETY: the relation is open and has the block, which is reserved by us and is about to
+        // be overwritten. The buffer comes pinned and locked.
+        unsafe {
+            let relation = self.store.relation();
+            let strategy = std::ptr::null_mut();
+            let buffer = pg_sys::ReadBufferExtended(relation, self.store.fork, page.id.get(), mode, strategy);
+            Latch::from_raw(buffer)
+        }
+    }
+}
+
+fn mark_dirty(latches: &[Latch]) {
+    for latch in latches {
+        // SAFETY: pinned and locked exclusively.
+        unsafe { pg_sys::MarkBufferDirty(latch.buffer()) };
+    }
+}
+
+/// Makes room for so many pages in a record.
+fn prepare_record(pages: usize) {
+    let last = i32::try_from(pages - 1).expect("a few pages");
+    // SAFETY: no record is being made.
+    unsafe { pg_sys::XLogEnsureRecordSpace(last, 0) };
+}
+
+/// Logs pages as a whole, in one record for which there is room, and has them written. The server's
+/// `log_newpages` makes room itself, so it must not be called in a critical section.
+fn log(latches: &mut [Latch]) {
+    // SAFETY: all pages are in buffers locked exclusively; headers are standard, and what lies
+    // between lower and upper is zero. Within the critical section nothing is called that fails
+    // short of a panic of the server.
+    unsafe {
+        pg_sys::CritSectionCount += 1;
+        mark_dirty(latches);
+        pg_sys::XLogBeginInsert();
+        for (id, latch) in (0..).zip(&*latches) {
+            pg_sys::XLogRegisterBuffer(id, latch.buffer(), FLAGS);
+        }
+        let end = pg_sys::XLogInsert(MANAGER, KIND);
+        for latch in latches {
+            set_version(latch.page_mut(), end);
+        }
+        pg_sys::CritSectionCount -= 1;
     }
 }
 

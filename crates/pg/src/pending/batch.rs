@@ -1,10 +1,12 @@
 //! The entries that wait for one file of an index.
 
+#![expect(unsafe_code, reason = "an index is described by a structure of PostgreSQL")]
+
 use std::mem;
 
 use pgrx::pg_sys;
 
-use crate::compat::FileName;
+use crate::compat::{self, FileName};
 use crate::error::{FEWER_ENTRIES, Headroom, error_point, expect_memory, reserve};
 use crate::key::Entry;
 
@@ -14,10 +16,39 @@ const UNSORTED_MAX: usize = 64;
 /// Room for entries that is made at once.
 const FIRST_ENTRIES: usize = 128;
 
+/// An index and its file, when entries arrived for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) index: pg_sys::Oid,
+    pub(super) table: pg_sys::Oid,
+    pub(super) file: FileName,
+}
+
+impl Origin {
+    /// # Safety
+    ///
+    /// The index is open.
+    pub(super) unsafe fn of(index: pg_sys::Relation) -> Self {
+        // SAFETY: the caller's; an index has its row of `pg_index`.
+        unsafe {
+            Self {
+                index: (*index).rd_id,
+                table: (*(*index).rd_index).indrelid,
+                file: compat::file_of(index),
+            }
+        }
+    }
+
+    /// Whether both have the same file. Numbers of files are unique only among permanent relations
+    /// and among temporary ones, and a table does not change from one to the other.
+    pub(super) fn shares_file(self, other: Self) -> bool {
+        self.file == other.file && self.table == other.table
+    }
+}
+
 /// Entries in the order of their arrival.
 pub(super) struct Batch {
-    index: pg_sys::Oid,
-    file: FileName,
+    origin: Origin,
     entries: Vec<Entry>,
     /// Subtransactions, and where the entries of each begin. One that is open is behind its parent,
     /// so its entries are the last.
@@ -30,10 +61,9 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new(index: pg_sys::Oid, file: FileName) -> Self {
+    pub(super) fn new(origin: Origin) -> Self {
         Self {
-            index,
-            file,
+            origin,
             entries: Vec::new(),
             owners: Vec::new(),
             view: Vec::new(),
@@ -42,12 +72,8 @@ impl Batch {
         }
     }
 
-    pub(super) fn index(&self) -> pg_sys::Oid {
-        self.index
-    }
-
-    pub(super) fn is_of(&self, index: pg_sys::Oid, file: FileName) -> bool {
-        self.index == index && self.file == file
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,10 +96,6 @@ impl Batch {
     /// That of all entries.
     pub(super) fn weight(&self) -> usize {
         self.weight
-    }
-
-    pub(super) fn file(&self) -> FileName {
-        self.file
     }
 
     /// A copy of all entries, ascending.

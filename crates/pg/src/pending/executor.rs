@@ -5,6 +5,7 @@
     reason = "plans are PostgreSQL's, and statements are seen by its hook"
 )]
 
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use pgrx::pg_sys::{self, panic::pgrx_extern_c_guard};
@@ -12,6 +13,7 @@ use pgrx::pg_sys::{self, panic::pgrx_extern_c_guard};
 use super::{PENDING, flush_all};
 use crate::compat;
 use crate::key::Entry;
+use crate::list::pointers;
 
 /// The hook that was there before ours.
 static PREVIOUS: OnceLock<pg_sys::ExecutorStart_hook_type> = OnceLock::new();
@@ -112,17 +114,8 @@ unsafe fn takes_rows_back(statement: &pg_sys::PlannedStmt) -> bool {
 ///
 /// The list is null, or of plans, which may be null.
 unsafe fn push_plans(list: *const pg_sys::List, plans: &mut Vec<*mut pg_sys::Plan>) {
-    // SAFETY: the caller's; a list has `length` elements.
-    let elements = unsafe {
-        let Some(list) = list.as_ref() else { return };
-        std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or(0))
-    };
-    // SAFETY: they are pointers.
-    plans.extend(
-        elements
-            .iter()
-            .map(|plan| unsafe { plan.ptr_value }.cast::<pg_sys::Plan>()),
-    );
+    // SAFETY: the caller's.
+    plans.extend(unsafe { pointers(list) }.map(<*mut c_void>::cast::<pg_sys::Plan>));
 }
 
 /// The offset, in a row's own address, that says that the row may be taken back

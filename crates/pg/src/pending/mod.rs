@@ -22,9 +22,11 @@
 //!    a file. A file that is built (`REINDEX`, `TRUNCATE`, `CLUSTER`) is built with the waiting
 //!    entries' rows. A file that is copied (`ALTER INDEX … SET TABLESPACE`) lacks them: entries are
 //!    published before a utility statement that may copy files (`utility.rs`). Entries that arrive
-//!    between that and the copy, from an event trigger, are published into the copy at the end of
-//!    the transaction: earlier, a rollback to a savepoint could take the copy and the entries with
-//!    it. Entries of other files are dropped at the end, and not before.
+//!    between that and the copy, from an event trigger, are published into the copy, and wait until
+//!    the end of the transaction all the same: a rollback to a savepoint may take the copy back.
+//!    Another index may get the file: `ALTER COLUMN … TYPE` drops an index and creates it again
+//!    with the file that it had, if its order stays the same. Entries of other files are dropped at
+//!    the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`).
 //!    Beyond the bound the largest batch is published early, which is always safe. An index may
@@ -73,11 +75,11 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
 use crate::am::options::{BATCH_ENTRIES_MAX, batch_entries};
-use crate::compat::{self, FileName};
 use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::Entry;
-use batch::Batch;
+use crate::list::ids;
+use batch::{Batch, Origin};
 
 /// The most entries that wait in a session, over all its indexes; 0: none does.
 static BATCH_ENTRIES: GucSetting<i32> = GucSetting::<i32>::new(256 * 1024);
@@ -94,7 +96,7 @@ struct Pending {
     /// The sum over all batches.
     weight: usize,
     /// Indexes that were built within the transaction, and in which files.
-    built: Vec<(pg_sys::Oid, FileName)>,
+    built: Vec<Origin>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
@@ -115,23 +117,24 @@ impl Pending {
         }
     }
 
-    /// The batch for the index's present file.
+    /// The batch for the index and its present file.
     fn position(&self, index: pg_sys::Relation) -> Option<usize> {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
-        self.batches.iter().rposition(|batch| batch.is_of(id, file))
+        let origin = unsafe { Origin::of(index) };
+        self.batches.iter().rposition(|batch| batch.origin() == origin)
     }
 
-    /// The batches whose entries belong into the index's present file: its own and, if the file was
-    /// copied within the transaction, those of the files that it was copied from (rule 7).
+    /// The batches whose entries belong into the index's present file: those of the file, whichever
+    /// index had it, and, if the file was copied within the transaction, those of the files that it
+    /// was copied from (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
-        let is_built = self.built.iter().any(|&(built, _)| built == id);
-        let belongs = |batch: &Batch| batch.index() == id && (!is_built || batch.file() == file);
+        let origin = unsafe { Origin::of(index) };
+        let is_built = self.built.iter().any(|built| built.index == origin.index);
+        let belongs = |batch: Origin| batch.shares_file(origin) || (batch.index == origin.index && !is_built);
         let batches = self.batches.iter().enumerate();
         batches
-            .filter(|(_, batch)| belongs(batch))
+            .filter(|(_, batch)| belongs(batch.origin()))
             .map(|(at, _)| at)
             .collect()
     }
@@ -140,12 +143,13 @@ impl Pending {
     /// was both built and copied within the transaction (rule 7).
     fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
-        let mut builds = self.built.iter().filter(|&&(built, _)| built == id).peekable();
+        let origin = unsafe { Origin::of(index) };
+        let of_index = |other: &Origin| other.index == origin.index;
+        let mut builds = self.built.iter().filter(|built| of_index(built)).peekable();
+        let mut others = self.batches.iter().filter(|batch| batch.len() > 0);
         builds.peek().is_some()
-            && builds.all(|&(_, built)| built != file)
-            && self.position(index).is_none()
-            && (self.batches.iter()).any(|batch| batch.index() == id && batch.len() > 0)
+            && builds.all(|built| !built.shares_file(origin))
+            && others.any(|batch| of_index(&batch.origin()) && !batch.origin().shares_file(origin))
     }
 
     fn count(&mut self) {
@@ -202,11 +206,11 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
         }
         let at = pending.position(index).unwrap_or_else(|| {
             // SAFETY: the index is open. Rule 8.
-            let (id, file) = unsafe {
+            let origin = unsafe {
                 pg_sys::LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock.cast_signed());
-                ((*index).rd_id, compat::file_of(index))
+                Origin::of(index)
             };
-            pending.batches.push(Batch::new(id, file));
+            pending.batches.push(Batch::new(origin));
             pending.batches.len() - 1
         });
         let weight = entry.weight();
@@ -227,7 +231,7 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
     match over {
         Over::None => {}
         // SAFETY: the caller's.
-        Over::Index => unsafe { flush(index) },
+        Over::Index => unsafe { flush_with(index, Copied::Left) },
         Over::Session => flush_largest(),
     }
 }
@@ -239,25 +243,43 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
 /// `index` is open, and locked for writing.
 pub(crate) unsafe fn flush(index: pg_sys::Relation) {
     // SAFETY: the caller's.
-    unsafe { flush_batch(index, |pending| pending.position(index)) };
+    unsafe { flush_with(index, Copied::Published) };
+}
+
+/// What becomes of entries of a file of which the index has a copy (rule 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copied {
+    /// They wait on.
+    Left,
+    /// They are published, and wait on.
+    Published,
+    /// They are published and forgotten, as those of the index's file are.
+    Forgotten,
 }
 
 /// # Safety
 ///
-/// `index` is open, and locked for writing; `find` finds a batch whose entries belong into its
-/// file.
-unsafe fn flush_batch(index: pg_sys::Relation, find: impl Fn(&Pending) -> Option<usize>) {
-    let entries = PENDING.with_borrow(|pending| find(pending).map(|at| pending.batches[at].sorted()));
-    let forget = || {
-        PENDING.with_borrow_mut(|pending| {
-            if let Some(at) = find(pending) {
-                pending.batches[at].clear();
-                pending.count();
-            }
-        });
-    };
+/// `index` is open, and locked for writing.
+unsafe fn flush_with(index: pg_sys::Relation, copied: Copied) {
     // SAFETY: the caller's.
-    unsafe { publish(index, &entries.unwrap_or_default(), forget) };
+    let origin = unsafe { Origin::of(index) };
+    for at in PENDING.with_borrow(|pending| pending.positions(index)) {
+        let is_copied = PENDING.with_borrow(|pending| !pending.batches[at].origin().shares_file(origin));
+        if is_copied && copied == Copied::Left {
+            continue;
+        }
+        let entries = PENDING.with_borrow(|pending| pending.batches[at].sorted());
+        let forget = || {
+            if !is_copied || copied == Copied::Forgotten {
+                PENDING.with_borrow_mut(|pending| {
+                    pending.batches[at].clear();
+                    pending.count();
+                });
+            }
+        };
+        // SAFETY: the caller's. Meanwhile no batch comes or goes.
+        unsafe { publish(index, &entries, forget) };
+    }
 }
 
 /// Publishes the largest batch of an index's present file (rule 9).
@@ -266,16 +288,17 @@ fn flush_largest() {
         let sizes = pending
             .batches
             .iter()
-            .map(|batch| (batch.weight(), batch.index()));
+            .map(|batch| (batch.weight(), batch.origin()));
         sizes.collect::<Vec<_>>()
     });
     batches.sort_unstable_by_key(|&(weight, _)| std::cmp::Reverse(weight));
-    for (_, id) in batches {
-        let is_published = with_open(id, |index| {
-            let has_some = len(index) > 0;
+    for (_, origin) in batches {
+        let is_published = with_open(origin, |index| {
+            let weight = || PENDING.with_borrow(|pending| pending.weight);
+            let before = weight();
             // SAFETY: the index is open and locked.
-            unsafe { flush(index) };
-            has_some
+            unsafe { flush_with(index, Copied::Left) };
+            weight() < before
         });
         if is_published == Some(true) {
             return;
@@ -283,11 +306,17 @@ fn flush_largest() {
     }
 }
 
-/// Calls with an index for which entries wait; `None` if this transaction has dropped it.
-fn with_open<T>(id: pg_sys::Oid, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
-    // SAFETY: locked since the first entry waited (rule 8).
+/// Calls with an index for which entries wait, or with the one that has its file now (rule 7);
+/// `None` if this transaction has dropped it.
+fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
+    // SAFETY: locked since the first entry waited (rule 8). An index that was created since then is
+    // this transaction's own.
     unsafe {
-        let index = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
+        let open = |id| pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
+        let mut index = open(origin.index);
+        if index.is_null() {
+            index = open(index_with_file(origin)?);
+        }
         if index.is_null() {
             return None;
         }
@@ -297,24 +326,59 @@ fn with_open<T>(id: pg_sys::Oid, call: impl FnOnce(pg_sys::Relation) -> T) -> Op
     }
 }
 
-/// Publishes all that waits for the present files of indexes.
+/// The index of the same table that has the file now.
+///
+/// # Safety
+///
+/// The table is locked, unless it was dropped.
+unsafe fn index_with_file(origin: Origin) -> Option<pg_sys::Oid> {
+    // SAFETY: the caller's; the list is of indexes, and the server frees it with the memory of the
+    // transaction at the latest.
+    unsafe {
+        let table = pg_sys::try_relation_open(origin.table, pg_sys::NoLock.cast_signed());
+        if table.is_null() {
+            return None;
+        }
+        let indexes = pg_sys::RelationGetIndexList(table);
+        pg_sys::relation_close(table, pg_sys::NoLock.cast_signed());
+        ids(indexes).find(|&index| number_of_file(index) == Some(origin.file.number()))
+    }
+}
+
+/// The number of a relation's file, in the catalogue: others may have the relation locked.
+fn number_of_file(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a tuple of the cache is one of its catalogue, until it is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID.cast_signed();
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(relation));
+        let found = tuple.as_mut()?;
+        let number = (*pg_sys::GETSTRUCT(found).cast::<pg_sys::FormData_pg_class>()).relfilenode;
+        pg_sys::ReleaseSysCache(tuple);
+        Some(number)
+    }
+}
+
+/// The origins of all batches.
+fn origins() -> Vec<Origin> {
+    PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::origin).collect())
+}
+
+/// Publishes all that waits, for a statement that needs it published.
 fn flush_all() {
     if PENDING.with_borrow(|pending| pending.weight == 0) {
         return;
     }
-    let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
-    for id in indexes {
+    for origin in origins() {
         // SAFETY: the index is open and locked.
-        with_open(id, |index| unsafe { flush(index) });
+        with_open(origin, |index| unsafe { flush(index) });
     }
 }
 
 /// Publishes all that waits, as the transaction is about to end. Entries that belong into no index
 /// are dropped (rule 7).
 fn flush_last() {
-    let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
-    for id in indexes {
-        with_open(id, |index| {
+    for origin in origins() {
+        with_open(origin, |index| {
             if PENDING.with_borrow(|pending| pending.is_ambiguous(index)) {
                 // SAFETY: the index is open.
                 let name = unsafe { name_of(index) };
@@ -329,10 +393,8 @@ fn flush_last() {
                     ),
                 );
             }
-            for at in PENDING.with_borrow(|pending| pending.positions(index)) {
-                // SAFETY: the index is open and locked.
-                unsafe { flush_batch(index, |_| Some(at)) };
-            }
+            // SAFETY: the index is open and locked.
+            unsafe { flush_with(index, Copied::Forgotten) };
         });
     }
     PENDING.with_borrow_mut(|pending| {
@@ -397,20 +459,22 @@ pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<
 
 /// How many entries wait for the index.
 pub(crate) fn len(index: pg_sys::Relation) -> usize {
-    PENDING.with_borrow(|pending| pending.position(index).map_or(0, |at| pending.batches[at].len()))
+    PENDING.with_borrow(|pending| {
+        let positions = pending.positions(index);
+        positions.into_iter().map(|at| pending.batches[at].len()).sum()
+    })
 }
 
 /// Notes that an index is about to be built in its present file. Entries that wait for that file
 /// are dropped, as it is built from rows that include theirs (rule 7).
 pub(crate) fn forget(index: pg_sys::Relation) {
+    // SAFETY: the caller has the index open.
+    let origin = unsafe { Origin::of(index) };
     PENDING.with_borrow_mut(|pending| {
-        if let Some(at) = pending.position(index) {
-            pending.batches.remove(at);
-            pending.count();
-        }
-        // SAFETY: the caller has the index open.
         pending
-            .built
-            .push(unsafe { ((*index).rd_id, compat::file_of(index)) });
+            .batches
+            .retain(|batch| !batch.origin().shares_file(origin));
+        pending.count();
+        pending.built.push(origin);
     });
 }

@@ -3,6 +3,7 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
+use crate::installation::always_parallel;
 use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// A table with rows, and tablespaces `one` and `two`.
@@ -126,15 +127,16 @@ fn an_index_gets_two_files_in_a_transaction() {
     }
 }
 
-/// Has an event trigger insert ten rows at the beginning of each such statement.
-fn add_rows_before(client: &mut Client, statement: &str) {
+/// Has an event trigger insert ten rows at the beginning of each of these statements.
+fn add_rows_before(client: &mut Client, statements: &[&str]) {
+    let tags = statements.join("', '");
     execute(
         client,
         &format!(
             "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
                  INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
              END $$;
-             CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('{statement}')
+             CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('{tags}')
                  EXECUTE FUNCTION add_rows()"
         ),
     );
@@ -144,9 +146,10 @@ fn add_rows_before(client: &mut Client, statement: &str) {
 #[test]
 fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
     let (_cluster, mut client) = begin();
-    add_rows_before(&mut client, "ALTER INDEX");
+    add_rows_before(&mut client, &["ALTER INDEX"]);
     execute(&mut client, "BEGIN; ALTER INDEX t_k SET TABLESPACE one");
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
+    assert_eq!(same_rows_in_parallel(&mut client, "k > 5000"), 10);
     execute(&mut client, "COMMIT");
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
     check(&mut client, "t_k");
@@ -158,18 +161,111 @@ fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
     check(&mut client, "t_k");
     // Which rows a copy of a file has that was built within the transaction is not known.
+    for later in ["", "INSERT INTO t VALUES (4000, 1)"] {
+        execute(
+            &mut client,
+            &format!("BEGIN; REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE one; {later}"),
+        );
+        let refused = client.batch_execute("COMMIT").expect_err("refused");
+        let message = refused
+            .as_db_error()
+            .map_or("", postgres::error::DbError::message);
+        assert!(message.contains("was rebuilt and moved"), "{message}");
+        execute(&mut client, "ROLLBACK");
+        assert_eq!(same_rows(&mut client, "t", "k > 3000"), 20);
+        check(&mut client, "t_k");
+    }
+}
+
+/// [`same_rows`] of `t` in workers, which do not have what waits in the session.
+fn same_rows_in_parallel(client: &mut Client, condition: &str) -> usize {
+    execute(client, &format!("SET {} = on", always_parallel()));
+    let rows = same_rows(client, "t", condition);
+    execute(client, &format!("SET {} = off", always_parallel()));
+    rows
+}
+
+/// The index `t_k` and its file.
+fn index_and_file(client: &mut Client) -> (i64, i64) {
+    let query = "SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE relname = 't_k'";
+    let row = client.query_one(query, &[]).expect("an index");
+    (row.get(0), row.get(1))
+}
+
+/// `ALTER COLUMN … TYPE` drops an index and creates another one with its file, if the order of
+/// values stays the same. Rows that an event trigger has inserted meanwhile are in that one.
+#[test]
+fn rows_of_an_event_trigger_are_in_an_index_that_takes_over_the_file() {
+    let cluster = Cluster::start_with("allow_in_place_tablespaces = on");
+    let mut client = cluster.client();
     execute(
         &mut client,
-        "BEGIN; REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE one",
+        "CREATE TABLE t (k int8, id int8, v varchar(10)); CREATE INDEX t_k ON t USING bedload (k, v);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i",
     );
-    let refused = client.batch_execute("COMMIT").expect_err("refused");
-    let message = refused
-        .as_db_error()
-        .map_or("", postgres::error::DbError::message);
-    assert!(message.contains("was rebuilt and moved"), "{message}");
-    execute(&mut client, "ROLLBACK");
-    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
-    check(&mut client, "t_k");
+    client
+        .batch_execute("CREATE TABLESPACE one LOCATION ''")
+        .expect("a tablespace");
+    add_rows_before(&mut client, &["ALTER TABLE", "ALTER INDEX"]);
+    let mut expected = 0;
+    let mut lengths = 11..;
+    let mut longer = || {
+        let length = lengths.next().expect("no end");
+        format!("ALTER TABLE t ALTER v TYPE varchar({length})")
+    };
+    for (end, added) in [
+        ("COMMIT", 11),
+        ("ROLLBACK TO s; COMMIT", 1),
+        ("RELEASE s; COMMIT", 11),
+        ("INSERT INTO t VALUES (5000, 1); COMMIT", 12),
+        ("INSERT INTO t VALUES (5000, 1); ROLLBACK TO s; COMMIT", 1),
+        ("ALTER INDEX t_k SET TABLESPACE one; COMMIT", 21),
+        (
+            "ALTER INDEX t_k SET TABLESPACE pg_default; ROLLBACK TO s; COMMIT",
+            1,
+        ),
+        ("REINDEX INDEX t_k; COMMIT", 11),
+        (
+            "DROP INDEX t_k; CREATE INDEX t_k ON t USING bedload (k, v); COMMIT",
+            11,
+        ),
+        ("TRUNCATE t; INSERT INTO t VALUES (5000, 1); COMMIT", 1 - 80),
+    ] {
+        execute(&mut client, "BEGIN; INSERT INTO t VALUES (4000, 1); SAVEPOINT s");
+        let (index, file) = index_and_file(&mut client);
+        execute(&mut client, &longer());
+        let (next, next_file) = index_and_file(&mut client);
+        assert!(next != index && next_file == file, "another index has the file");
+        assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected + 11, "{end}");
+        assert_eq!(
+            same_rows_in_parallel(&mut client, "k >= 4000"),
+            expected + 11,
+            "{end}"
+        );
+        execute(&mut client, end);
+        expected = expected.checked_add_signed(added).expect("some rows");
+        assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected, "{end}");
+        check(&mut client, "t_k");
+    }
+    // A copy of the file passes to another index, a passing is rolled back, and the file passes on
+    // twice before it is copied; no query publishes entries meanwhile.
+    let (first, second) = (longer(), longer());
+    for (statements, added) in [
+        (format!("ALTER INDEX t_k SET TABLESPACE one; {first}"), 20),
+        (
+            format!("ALTER INDEX t_k SET TABLESPACE pg_default; SAVEPOINT s; {second}; ROLLBACK TO s"),
+            10,
+        ),
+        (
+            format!("{second}; {}; ALTER INDEX t_k SET TABLESPACE one", longer()),
+            30,
+        ),
+    ] {
+        execute(&mut client, &format!("BEGIN; {statements}; COMMIT"));
+        expected += added;
+        assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected, "{statements}");
+        check(&mut client, "t_k");
+    }
 }
 
 /// An event trigger inserts rows when a statement has begun that gives all rows of the table other
@@ -177,7 +273,7 @@ fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
 #[test]
 fn rows_of_an_event_trigger_are_in_a_rewritten_table_once() {
     let (_cluster, mut client) = begin();
-    add_rows_before(&mut client, "ALTER TABLE");
+    add_rows_before(&mut client, &["ALTER TABLE"]);
     let mut expected = 0;
     for end in ["COMMIT", "ROLLBACK TO s; COMMIT", "RELEASE s; COMMIT"] {
         execute(

@@ -157,6 +157,8 @@ fn the_head_is_shared() {
                 rows
             }));
         }
+        // The writers would go on for ever if this panicked.
+        let over = scopeguard::guard(&is_over, |over| over.store(true, Ordering::Relaxed));
         let mut reader = cluster.client();
         for _ in 0..20 {
             execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
@@ -164,7 +166,7 @@ fn the_head_is_shared() {
             same_rows(&mut reader, "t", "k BETWEEN 1000 AND 3000");
             execute(&mut reader, "COMMIT");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         for writer in writers {
             assert!(writer.join().expect("no row is missing") > 0);
         }

@@ -214,3 +214,32 @@ fn costs_follow_the_runs_of_an_index() {
         "{found} {drained:?}"
     );
 }
+
+/// A scan of a list pays for a descent for each of its values.
+#[test]
+fn costs_follow_the_values_of_a_list() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    load(&mut client);
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    let list = |len: u32| {
+        let values: Vec<String> = (1..=len).map(|i| (i * 97 % 100_003).to_string()).collect();
+        format!("ANY ('{{{}}}')", values.join(", "))
+    };
+    let mut by_k = |len| {
+        cost(
+            &mut client,
+            &format!("SELECT k FROM {{t}} WHERE k = {}", list(len)),
+            "bedload",
+        )
+    };
+    let [one, thousand, two_thousand] = [1, 1000, 2000].map(&mut by_k);
+    let found = format!("{one:?} {thousand:?} {two_thousand:?}");
+    assert!(thousand.startup < 1.1 * one.startup, "{found}");
+    let each = (two_thousand.total - thousand.total) / 1000.0;
+    // A descent reads the head only once.
+    assert!(each > 0.3 * one.startup && each < 1.2 * one.startup, "{found}");
+}

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use postgres::Client;
+use postgres::error::SqlState;
+use postgres::{Client, Error};
 
 /// A row of the tables of these tests: `(k int8, id int8)`.
 pub(crate) type KeyAndId = (Option<i64>, i64);
@@ -66,6 +67,18 @@ pub(crate) fn execute(client: &mut Client, statements: &str) {
     if let Err(error) = client.batch_execute(statements) {
         panic!("{statements}: {error:?}");
     }
+}
+
+/// Whether an error is what sessions do to each other, or replay to a query of a standby, with any
+/// index; a connection that ended has no code.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    const CONFLICTS: [SqlState; 4] = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+    ];
+    error.code().is_none_or(|code| CONFLICTS.contains(code))
 }
 
 /// Runs statements one by one.

@@ -4,6 +4,7 @@
 //! Needs the program `sqlsmith` (Debian has a package of it). `BEDLOAD_PG_SQLSMITH` asks for more
 //! statements, `BEDLOAD_PG_SEED` for others.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use postgres::Client;
@@ -87,7 +88,8 @@ fn create_tables(client: &mut Client) {
 #[test]
 fn random_sql_meets_no_internal_error() {
     if Command::new("sqlsmith").arg("--version").output().is_err() {
-        println!("skipped: there is no sqlsmith");
+        // Written past the test's own output, which is shown only if it fails.
+        let _ = writeln!(std::io::stderr(), "skipped: there is no sqlsmith");
         return;
     }
     let cluster = Cluster::start_with(SETTINGS);
@@ -105,6 +107,8 @@ fn random_sql_meets_no_internal_error() {
     let output = smith.stdin(Stdio::null()).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "it has lost the server:\n{told}");
+    let scans = "SELECT sum(idx_scan)::int8 FROM pg_stat_user_indexes WHERE schemaname = 'public'";
+    assert!(number(&mut client, scans) > 0, "no statement used an index");
     let log = cluster.log();
     let is_known = |line: &str| KNOWN.iter().any(|file| line.contains(file));
     let is_internal = |line: &&str| line.starts_with("XX") && line.contains("LOCATION:") && !is_known(line);
@@ -128,6 +132,4 @@ fn random_sql_meets_no_internal_error() {
         indexes.iter().for_each(|index| check(&mut client, index.get(0)));
         same_rows(&mut client, "t", "k > 300");
     }
-    let scans = "SELECT sum(idx_scan)::int8 FROM pg_stat_user_indexes WHERE schemaname = 'public'";
-    println!("{} scans of indexes", number(&mut client, scans));
 }

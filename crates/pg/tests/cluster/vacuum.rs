@@ -150,6 +150,8 @@ fn vacuum_runs_beside_writers_and_readers() {
                 }
             });
         }
+        // The writers would go on for ever if this panicked.
+        let _over = scopeguard::guard(&is_over, |over| over.store(true, Ordering::Relaxed));
         let mut reader = cluster.client();
         for _ in 0..25 {
             execute(&mut client, "VACUUM t");
@@ -157,7 +159,6 @@ fn vacuum_runs_beside_writers_and_readers() {
             same_rows(&mut reader, "t", "k BETWEEN 5000 AND 9000");
             execute(&mut reader, "COMMIT");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     check(&mut client, "t_k");
     same_rows(&mut client, "t", "true");

@@ -298,6 +298,8 @@ fn what_a_killed_worker_leaves_is_reclaimed() {
     create_table(&mut client);
     let rows = number(&mut client, "SELECT count(*) FROM t");
     let holder = with_paused_worker(&cluster, "t");
+    // A commit has all of the log written, the worker's records among it.
+    execute(&mut client, "CREATE TABLE u ()");
     cluster.kill_and_recover();
     drop(holder);
     client = cluster.client();

@@ -38,6 +38,7 @@ pub(super) use parallel::set_functions as set_parallel_functions;
 use parallel::{SharedFence, Stretch};
 use position::{Place, Position, Window};
 use rows_ahead::RowsAhead;
+pub(super) use search::RANGES_MAX;
 use search::Search;
 
 /// A scan under way.

@@ -16,7 +16,7 @@ use crate::error::{FEWER_VALUES, expect_memory, fail};
 use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
 
 /// The most ranges of a scan; more values of further columns are looked for entry by entry.
-const RANGES_MAX: usize = 8192;
+pub(in crate::am) const RANGES_MAX: usize = 8192;
 
 /// Steps of long work between two looks for a cancelled statement.
 const INTERRUPT_STEPS: u32 = 4096;
