@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
-    UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+    UInt64Array, new_empty_array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::concat::concat;
 use bedload::{Operator, Predicate, Scan, StopHandle};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -57,9 +58,6 @@ impl Rows {
         let all = scan.schema().clone();
         let mut predicates = Vec::new();
         for (name, sign, constant) in conditions {
-            let operator = operator_of(sign).ok_or_else(|| {
-                error::schema(format!("{sign:?} is no comparison: use =, !=, <, <=, > or >="))
-            })?;
             let known = all.fields().iter().map(|field| field.name().clone()).collect();
             let field = all.field_with_name(name).map_err(|_| {
                 error::of_store(bedload::Error::NoSuchColumn {
@@ -67,9 +65,7 @@ impl Rows {
                     columns: known,
                 })
             })?;
-            let constant = constant_of(constant, field.data_type(), name)?;
-            let predicate = Predicate::compare(operator, &constant);
-            let predicate = predicate.map_err(|error| error::schema(error.to_string()))?;
+            let predicate = predicate_of(sign, constant, (name, field.data_type()))?;
             scan = scan.filter(name, predicate.clone()).map_err(error::of_store)?;
             predicates.push((name.clone(), predicate));
         }
@@ -114,6 +110,43 @@ impl Rows {
             reader: Arc::new(Mutex::new(reader)),
             searches: !self.conditions.is_empty(),
         })
+    }
+}
+
+/// What a sign and a constant demand of a column.
+fn predicate_of(
+    sign: &str,
+    constant: &Bound<'_, PyAny>,
+    (name, to): (&str, &DataType),
+) -> PyResult<Predicate> {
+    let refused = |error: ArrowError| error::schema(error.to_string());
+    if sign == "in" {
+        let constants: Vec<ArrayRef> = constant
+            .try_iter()?
+            .map(|one| constant_of(&one?, to, name))
+            .collect::<PyResult<_>>()?;
+        let constants: Vec<&dyn Array> = constants.iter().map(AsRef::as_ref).collect();
+        let list = match constants[..] {
+            [] => new_empty_array(to),
+            _ => concat(&constants).map_err(refused)?,
+        };
+        return Predicate::is_in(&list).map_err(|error| error::schema(error.to_string()));
+    }
+    let operator = operator_of(sign).ok_or_else(|| {
+        error::schema(format!(
+            "{sign:?} is no comparison: use =, !=, <, <=, >, >= or in"
+        ))
+    })?;
+    match operator {
+        Operator::Eq if constant.is_none() => Ok(Predicate::is_null()),
+        Operator::NotEq if constant.is_none() => Ok(Predicate::is_not_null()),
+        _ if constant.is_none() => Err(error::schema(format!(
+            "column {name:?} cannot be {sign} None: use = or !="
+        ))),
+        _ => {
+            let constant = constant_of(constant, to, name)?;
+            Predicate::compare(operator, &constant).map_err(|error| error::schema(error.to_string()))
+        }
     }
 }
 

@@ -108,6 +108,14 @@ def test_where_of_types(db: bedload.Database) -> None:
     assert count([("d", "<", dt.date(2020, 1, 3))]) == 2
     assert count([("o", ">", np.datetime64(5, "ms"))]) == 2
     assert count({"u": 2**64 - 1}) == 1
+    assert count({"s": None}) == count([("s", "==", None)]) == 1
+    assert count([("s", "!=", None)]) == count([("s", "in", ["a", "b", "c"])]) == 2
+    assert count([("u", "in", [2, 2**64 - 1])]) == count([("at", "in", (2, "1970-01-01T00:00:03Z"))]) == 2
+    assert count([("d", "in", {dt.date(2020, 1, 3)})]) == 1
+    assert count([("s", "in", [])]) == 0
+    for wrong in [[("s", "in", "ab")], [("s", "<", None)], [("s", "like", "a")], [("s", "in", [None])]]:
+        with pytest.raises((bedload.SchemaError, TypeError)):
+            count(wrong)
     assert table.range(where={"b": True}, limit=1, reverse=True).to_numpy()["x"].tolist() == [2.5]
     assert table.range(columns=["x"], where={"b": True}).to_pyarrow().column_names == ["x"]
     with pytest.raises(bedload.SchemaError, match="no comparison"):
@@ -133,7 +141,9 @@ def test_get_first_last(table: bedload.Table) -> None:
     assert table.get("1970-01-01T00:00:20.5") is None
     assert (table.first() or {})["n"] == 0
     assert (table.last() or {})["n"] == 1
-    table.delete()
+    with pytest.raises(TypeError, match="stop"):
+        table.delete(20)  # type: ignore[call-arg]
+    table.delete(None, None)
     assert table.first() is None and table.last() is None
 
 
@@ -816,7 +826,7 @@ def test_a_killed_interpreter_loses_no_acknowledged_batch(tmp_path: Path) -> Non
         time.sleep(0.2)
         os.kill(child.pid, signal.SIGKILL)
         acknowledged = max([acknowledged, *(int(line) for line in child.stdout if line.endswith("\n"))])
-        child.wait()
+        assert child.wait() == -signal.SIGKILL
         with bedload.open(tmp_path / "s") as db:
             found = db.table("t").range().to_numpy()["at"].astype(int).tolist()
         assert found == list(range(len(found))) and len(found) % 10 == 0 and len(found) >= acknowledged

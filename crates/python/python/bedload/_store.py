@@ -23,8 +23,9 @@ Path = Union[str, "os.PathLike[str]"]
 #: In nanoseconds.
 _DAY = 86_400_000_000_000
 
-#: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]``, all of which rows must
-#: meet.
+#: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]`` and
+#: ``[("carrier", "in", ["UA", "B6"])]``, all of which rows must meet. Rows without a value meet
+#: ``{"delay": None}`` and nothing else; ``("delay", "!=", None)`` leaves them out.
 Where = Union[Mapping[str, Any], Iterable[Tuple[str, str, Any]]]
 
 
@@ -41,7 +42,14 @@ class _Schema:
         if where is None:
             return []
         given = [(name, "=", value) for name, value in where.items()] if isinstance(where, Mapping) else list(where)
-        return [(name, sign, self._constant(name, value)) for name, sign, value in given]
+        return [self._condition(*condition) for condition in given]
+
+    def _condition(self, name: str, sign: str, value: Any) -> Tuple[str, str, Any]:
+        if sign == "in":
+            if isinstance(value, (str, bytes)):
+                raise SchemaError(f'{value!r} is one value: "in" takes a list of them')
+            return name, sign, [self._constant(name, one) for one in value]
+        return name, sign, None if value is None else self._constant(name, value)
 
     def _constant(self, name: str, value: Any) -> Any:
         if name in self.kinds:
@@ -219,13 +227,14 @@ class Table:
         """The row of the greatest time, the last to arrive if there are several."""
         return self.range(reverse=True, limit=1)._first()
 
-    def delete(self, start: Optional[Time] = None, stop: Optional[Time] = None) -> None:
-        """Removes the rows with ``start <= time < stop``."""
+    def delete(self, start: Optional[Time], stop: Optional[Time]) -> None:
+        """Removes the rows with ``start <= time < stop``; ``None`` is no bound."""
         kind = self._schema.kinds[self.time]
         self._native.delete(bound(start, kind), bound(stop, kind))
 
     def set_retention(self, keep: Optional[Interval]) -> None:
-        """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever.
+        """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever. A row with a time
+        far in the future therefore makes all others too old, and rows that are too old when they arrive are deleted.
 
         ``keep`` is a ``timedelta``, text such as ``"7d"`` or ticks. Older rows go when rows are flushed, so they may be
         seen for up to a sixteenth of the time longer; of a sparse table until all of a file is older.
@@ -439,10 +448,11 @@ class Database:
     def metrics(self) -> Dict[str, float]:
         """Counts since the store was opened, and the memory that it uses.
 
-        Counts: ``commits``, ``rows``, ``log_bytes``, ``log_syncs``, ``flushes``,
-        ``page_bytes_written``, ``page_reads``, ``block_reads``, ``block_writes``,
-        ``cache_hits``, ``cache_misses``. Seconds: ``commit_wait_seconds``, ``flush_seconds``,
-        ``flush_longest_seconds``. Bytes of memory: ``head_bytes``, ``cache_bytes``.
+        Counts: ``commits``, ``rows``, ``rows_right_edge``, ``rows_root``, ``rows_held_back``,
+        ``log_bytes``, ``log_syncs``, ``flushes``, ``page_bytes_written``, ``page_reads``,
+        ``block_reads``, ``block_writes``, ``cache_hits``, ``cache_misses``. Seconds:
+        ``commit_wait_seconds``, ``flush_seconds``, ``flush_longest_seconds``. Bytes of memory:
+        ``head_bytes``, ``cache_bytes``.
         """
         return self._native.metrics()
 
