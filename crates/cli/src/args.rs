@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     /// Print or change for how long a table keeps its rows
     Retention(RetentionArgs),
+    /// Give a table another name
+    Rename(RenameArgs),
     /// Remove a table and all its rows
     Drop(DropArgs),
     /// Load, query, check and draw a year of real departures
@@ -74,7 +76,8 @@ pub(crate) enum Command {
 /// Load files into a table.
 ///
 /// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store
-/// is as it was before, unless --source-id is given.
+/// is as it was before. If --source-id is given, or the table exists and has a key, the rows of
+/// complete batches stay.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// The store's directory
@@ -457,6 +460,23 @@ pub(crate) enum Keep {
     Nanoseconds(i128),
 }
 
+/// Give a table another name.
+#[derive(Debug, Args)]
+pub(crate) struct RenameArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// Its new name, which no table may have
+    pub(crate) new: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Remove a table and all its rows.
 #[derive(Debug, Args)]
 pub(crate) struct DropArgs {
@@ -498,6 +518,10 @@ pub(crate) struct CsvArgs {
     /// The separator of the fields of CSV
     #[arg(long, value_name = "CHAR", default_value = ",", value_parser = parse_delimiter)]
     pub(crate) delimiter: u8,
+
+    /// The names of the columns of CSV that has no header line
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) header: Option<Vec<String>>,
 }
 
 /// Measure how far a column of a file is from sorted.
@@ -510,6 +534,14 @@ pub(crate) struct SortednessArgs {
     /// The column to measure
     #[arg(long)]
     pub(crate) column: String,
+
+    /// The type of the column if it is not to be inferred, as name:type
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) schema: Option<String>,
+
+    /// How to treat a row whose value is unreadable, or that does not fit the columns
+    #[arg(long, value_enum, default_value_t = OnError::Fail)]
+    pub(crate) on_error: OnError,
 
     /// Draw how far each row is from its sorted position; the name ends in .svg or .png
     #[arg(long, value_name = "FILE", value_parser = parse_picture)]

@@ -1,7 +1,10 @@
 //! `bedload convert`: a table copied into a new one of another layout.
 
+use std::time::Duration;
+
 use arrow_array::RecordBatch;
 use bedload::{Error, Store, Table};
+use bedload_times::nanos_per_tick;
 use serde_json::json;
 
 use crate::args::ConvertArgs;
@@ -41,6 +44,9 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         .map_err(Failure::from)
         .and_then(|new| copy(&store, &table, &new.snapping(layout::snap(&args.layout))))
         .and_then(|copied| {
+            if let Some(keep) = kept_for(&store, &args.table)? {
+                store::table(&store, UNFINISHED)?.set_retention(Some(keep))?;
+            }
             interrupt::check()?;
             store.rename_table(UNFINISHED, &args.new)?;
             Ok(copied)
@@ -68,6 +74,17 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+/// For how long a table keeps its rows.
+fn kept_for(store: &Store, table: &str) -> Result<Option<Duration>> {
+    let info = store.info()?;
+    let found = info.tables.iter().find(|info| info.name == table);
+    Ok(found.and_then(|info| {
+        let nanos_per_tick = nanos_per_tick(store::time_type(&info.schema).0).unsigned_abs();
+        let nanos = u128::from(info.retention?) * u128::from(nanos_per_tick);
+        Some(Duration::from_nanos_u128(nanos))
+    }))
 }
 
 /// Copies all rows; returns how many there were, and how many the new table has.

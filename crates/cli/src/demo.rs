@@ -179,6 +179,8 @@ impl Demo<'_> {
         let args = SortednessArgs {
             file: self.data.to_owned(),
             column: TIME.to_owned(),
+            schema: None,
+            on_error: OnError::Fail,
             picture: None,
             csv: csv_args(),
             json: false,
@@ -201,13 +203,14 @@ fn csv_args() -> CsvArgs {
     CsvArgs {
         nulls: Vec::new(),
         delimiter: b',',
+        header: None,
     }
 }
 
 fn ingest_text(report: &Report) -> String {
     let stored = report.rows;
-    let mut text = format!("{:>11} rows read\n", grouped(stored + report.skipped_rows()));
-    for (reason, rows) in &report.skipped {
+    let mut text = format!("{:>11} rows read\n", grouped(stored + report.rejects.rows()));
+    for (reason, rows) in report.rejects.by_reason() {
         text += &format!("{:>11} skipped: {reason} in column {TIME}\n", grouped(*rows));
     }
     text += &format!("{:>11} rows stored, and of these\n", grouped(stored));

@@ -99,7 +99,7 @@ Exit codes:
   5  reading or writing failed, or the disk is full
   6  not a store
   7  the store has a format that this version does not read
-  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what was begun is undone";
+  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM";
 
 /// Why a command could not do what it was asked to. Displayed, it is one line without anything that
 /// a terminal obeys.

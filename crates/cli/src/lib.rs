@@ -105,6 +105,7 @@ fn dispatch(command: &Command) -> Result<()> {
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Retention(args) => retention::run(args),
+        Command::Rename(args) => tables::rename(args),
         Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

@@ -1,7 +1,7 @@
 //! `bedload retention`: for how long a table keeps its rows.
 
 use std::ops::Bound;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_schema::TimeUnit;
 use bedload::Table;
@@ -98,9 +98,11 @@ fn ticks_of(keep: Keep, unit: TimeUnit) -> Result<Option<u64>> {
     Ok(Some(ticks))
 }
 
-/// Rows that lie further before the newest one than a retention reaches.
+/// Rows that lie further before the newest one than a retention reaches, as
+/// [`Table::set_retention`] counts.
 fn older_rows(table: &Table, ticks: Option<u64>) -> Result<u64> {
-    let newest = store::edges(table)?.map(|(_, newest)| newest);
+    let unit = store::time_type(table.schema()).0;
+    let newest = store::edges(table)?.map(|(_, newest)| newest.min(tomorrow(unit)));
     match newest
         .zip(ticks)
         .and_then(|(newest, ticks)| newest.checked_sub_unsigned(ticks))
@@ -108,4 +110,12 @@ fn older_rows(table: &Table, ticks: Option<u64>) -> Result<u64> {
         Some(first) => Ok(table.range((Bound::Unbounded, Bound::Excluded(first)))?.count()?),
         None => Ok(0),
     }
+}
+
+/// The tick a day from now.
+fn tomorrow(unit: TimeUnit) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let tomorrow = now.map(|now| (now + Duration::from_secs(24 * 60 * 60)).as_nanos());
+    let ticks = tomorrow.map(|nanos| nanos / u128::from(nanos_per_tick(unit).unsigned_abs()));
+    ticks.map_or(i64::MAX, |ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
 }

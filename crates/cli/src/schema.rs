@@ -7,12 +7,21 @@ use arrow_schema::{DataType, Field};
 use bedload::TableSchema;
 use bedload_times::{Zone, parse_unit, unit_name};
 
+use crate::exit::Failure;
+
 /// The types that `--schema` accepts, for messages.
 const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, \
                      decimal(digits, scale), utf8, binary, date32, timestamp(s|ms|us|ns[, zone])";
 
+/// The columns that `--schema` gives types.
+pub(crate) fn given(option: Option<&str>) -> Result<Vec<Field>, Failure> {
+    option.map_or(Ok(Vec::new()), |text| {
+        parse_columns(text).map_err(|message| Failure::usage(format!("--schema: {message}")))
+    })
+}
+
 /// Reads `name:type,name:type,…`.
-pub(crate) fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
+fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
     let mut fields: Vec<Field> = Vec::new();
     for part in split_outside_parentheses(text) {
         let (name, data_type) =

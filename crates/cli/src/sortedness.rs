@@ -12,9 +12,10 @@ use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
 use crate::args::SortednessArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::{rows_line, sortedness_json, sortedness_text};
-use crate::input::{Input, OnError, Rejects, STDIN, Wanted, display_name};
+use crate::input::{Input, Rejects, STDIN, Wanted, display_name};
 use crate::output::stdout::Stdout;
 use crate::picture::Picture;
+use crate::schema;
 
 const BATCH_ROWS: usize = 65_536;
 
@@ -31,12 +32,14 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     if args.json {
         let mut object = sortedness_json(&measured);
         object["without_value"] = column.without_value.into();
+        object["skipped"] = column.rejects.json();
         out.json(&object)
     } else {
         out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
             out.line(&format!("{} skipped: no value", rows_line(column.without_value)))?;
         }
+        column.rejects.print();
         Ok(())
     }
 }
@@ -45,6 +48,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
 pub(crate) struct Column {
     keys: Keys,
     without_value: u64,
+    rejects: Rejects,
 }
 
 enum Keys {
@@ -61,11 +65,12 @@ impl Column {
         let wanted = Wanted {
             time: None,
             columns: Some(vec![name.clone()]),
-            given: Vec::new(),
+            given: schema::given(args.schema.as_deref())?,
             table: None,
             time_unit: None,
             nulls: args.csv.nulls.clone(),
             delimiter: args.csv.delimiter,
+            header: args.csv.header.clone(),
             batch_rows: BATCH_ROWS,
         };
         let mut input = Input::open(path, &wanted)?;
@@ -80,9 +85,9 @@ impl Column {
         let mut column = Self {
             keys,
             without_value: 0,
+            rejects: Rejects::new(args.on_error),
         };
-        let mut rejects = Rejects::new(OnError::Fail);
-        while let Some(batch) = input.next_batch(&mut rejects)? {
+        while let Some(batch) = input.next_batch(&mut column.rejects)? {
             column
                 .append(batch.column(0))
                 .map_err(|error| Failure::input(format!("{}: column {name}: {error}", display_name(path))))?;

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
             Status::Usage,
             format!(
                 "{PROGRAM} is neither beside bedload nor in PATH; \
-                 cargo install --path crates/datafusion/command builds it"
+                 cargo install --locked --path crates/datafusion/command builds it"
             ),
         ),
         _ => Failure::io(program, &error),

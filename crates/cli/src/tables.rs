@@ -1,8 +1,9 @@
-//! `bedload tables` and `bedload drop`: the tables of a store, and one less.
+//! `bedload tables`, `bedload rename` and `bedload drop`: the tables of a store, one by another
+//! name, and one less.
 
 use serde_json::json;
 
-use crate::args::{DropArgs, StoreArgs};
+use crate::args::{DropArgs, RenameArgs, StoreArgs};
 use crate::exit::Result;
 use crate::figures::rows_text;
 use crate::interrupt;
@@ -17,6 +18,21 @@ pub(crate) fn list(args: &StoreArgs) -> Result<()> {
         return out.json(&json!({ "tables": tables }));
     }
     tables.iter().try_for_each(|name| out.line(name))
+}
+
+/// Gives a table another name.
+pub(crate) fn rename(args: &RenameArgs) -> Result<()> {
+    interrupt::catch()?;
+    let store = store::open(&args.store)?;
+    interrupt::check()?;
+    store.rename_table(&args.table, &args.new)?;
+    interrupt::done();
+    store.close()?;
+    let mut out = Stdout::lock();
+    if args.json {
+        return out.json(&json!({ "table": args.table, "renamed": args.new }));
+    }
+    out.line(&format!("table {} is table {} now", args.table, args.new))
 }
 
 /// Removes a table.

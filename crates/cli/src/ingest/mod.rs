@@ -31,6 +31,7 @@ use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
+use crate::schema;
 
 /// Note for a failure after which nothing is undone.
 const STAYS: &str = "the rows are durable and stay in the table";
@@ -101,7 +102,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         };
         let report = Report {
             taken_before,
-            ..Report::new(&target, &args.table, &measure, order, &rejects, elapsed)?
+            ..Report::new(&target, &args.table, &measure, order, rejects, elapsed)?
         };
         interrupt::check()?;
         Ok(report)
@@ -129,15 +130,12 @@ fn wanted(args: &IngestArgs) -> Result<Wanted> {
     Ok(Wanted {
         time: args.time.clone(),
         columns: args.columns.clone(),
-        given: match &args.schema {
-            Some(text) => crate::schema::parse_columns(text)
-                .map_err(|message| Failure::usage(format!("--schema: {message}")))?,
-            None => Vec::new(),
-        },
+        given: schema::given(args.schema.as_deref())?,
         table: None,
         time_unit: args.time_unit,
         nulls: args.csv.nulls.clone(),
         delimiter: args.csv.delimiter,
+        header: args.csv.header.clone(),
         batch_rows: args.batch_rows.get(),
     })
 }

@@ -1,19 +1,17 @@
 //! The report of a run.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use bedload::Layout;
 use bedload_sortedness::Sortedness;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::measure::{Measure, OnGrid};
 use super::target::Target;
 use crate::exit::Result;
-use crate::figures::{grouped, rate_line, rows_line, rows_text, size_line, sortedness_json, sortedness_text};
+use crate::figures::{rate_line, rows_line, rows_text, size_line, sortedness_json, sortedness_text};
 use crate::input::Rejects;
 use crate::output::stdout::Stdout;
-use crate::printable::printable;
 
 /// The report of a run.
 pub(crate) struct Report {
@@ -27,10 +25,7 @@ pub(crate) struct Report {
     pub(crate) on_grid: Option<OnGrid>,
     /// Rows that others replaced; `None` unless the table has a key.
     pub(crate) replaced: Option<u64>,
-    /// Rows left out, by reason.
-    pub(crate) skipped: Vec<(String, u64)>,
-    /// The first of them.
-    pub(crate) listed: Vec<String>,
+    pub(crate) rejects: Rejects,
     pub(crate) elapsed: Duration,
     /// Rows of the table, and of all tables.
     pub(crate) table_rows: u64,
@@ -45,7 +40,7 @@ impl Report {
         table: &str,
         measure: &Measure,
         order: Option<Sortedness>,
-        rejects: &Rejects,
+        rejects: Rejects,
         elapsed: Duration,
     ) -> Result<Self> {
         let info = target.store().info()?;
@@ -58,12 +53,7 @@ impl Report {
             taken_before: None,
             on_grid: is_sparse.then(|| measure.on_grid()),
             replaced: (has_key && !is_sparse).then(|| measure.replaced()),
-            skipped: rejects
-                .by_reason()
-                .iter()
-                .map(|(reason, rows)| (reason.to_string(), *rows))
-                .collect(),
-            listed: rejects.listed().to_vec(),
+            rejects,
             elapsed,
             table_rows: found.map_or(0, |table| table.rows),
             store_rows: info
@@ -73,11 +63,6 @@ impl Report {
                 .fold(0, u64::saturating_add),
             store_bytes: info.used_bytes,
         })
-    }
-
-    /// Rows left out, for whatever reason.
-    pub(crate) fn skipped_rows(&self) -> u64 {
-        self.skipped.iter().map(|(_, rows)| rows).sum()
     }
 
     pub(crate) fn rows_per_second(&self) -> u64 {
@@ -131,44 +116,16 @@ impl Report {
                 rows_text(self.store_rows)
             ))?;
         }
-        if !self.skipped.is_empty() {
-            // Not part of the answer, but of what should be looked at.
-            let mut text = format!("{} skipped:", rows_text(self.skipped_rows()));
-            match &self.skipped[..] {
-                [(reason, _)] => text += &format!(" {}\n", printable(reason)),
-                reasons => {
-                    text.push('\n');
-                    for (reason, rows) in reasons {
-                        text += &format!("{:>11} {}\n", grouped(*rows), printable(reason));
-                    }
-                }
-            }
-            for row in &self.listed {
-                text += &format!("  {}\n", printable(row));
-            }
-            if self.skipped_rows() > self.listed.len() as u64 {
-                text += "  …\n";
-            }
-            let _ = io::stderr().write_all(text.as_bytes());
-        }
+        self.rejects.print();
         Ok(())
     }
 
     fn json(&self) -> Value {
-        let by_reason: Map<String, Value> = self
-            .skipped
-            .iter()
-            .map(|(reason, rows)| (reason.clone(), (*rows).into()))
-            .collect();
         let mut object = match &self.order {
             Some(order) => sortedness_json(order),
             None => json!({ "rows": self.rows }),
         };
-        object["skipped"] = json!({
-            "rows": self.skipped_rows(),
-            "by_reason": by_reason,
-            "first": self.listed,
-        });
+        object["skipped"] = self.rejects.json();
         if let Some(taken) = self.taken_before {
             object["taken_before"] = taken.into();
         }

@@ -56,6 +56,8 @@ pub(crate) struct Wanted {
     pub(crate) nulls: Vec<String>,
     /// The separator of the fields of CSV.
     pub(crate) delimiter: u8,
+    /// The columns of a CSV text without a header.
+    pub(crate) header: Option<Vec<String>>,
     /// Rows in a batch, at most.
     pub(crate) batch_rows: usize,
 }
@@ -72,6 +74,7 @@ impl Wanted {
             time_unit: None,
             nulls: Vec::new(),
             delimiter: b',',
+            header: None,
             batch_rows: 64,
         }
     }

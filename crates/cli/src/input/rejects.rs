@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Write};
 
 use clap::ValueEnum;
+use serde_json::{Map, Value, json};
 
 use crate::exit::{Failure, Result};
+use crate::figures::{grouped, rows_text};
+use crate::printable::printable;
 
 /// Rejected rows that are listed one by one; the rest is only counted.
 const LISTED: usize = 10;
@@ -157,13 +161,48 @@ impl Rejects {
         Ok(())
     }
 
-    /// The first few rows, each with its place and reason.
-    pub(crate) fn listed(&self) -> &[String] {
-        &self.listed
+    /// Rows left out, for whatever reason.
+    pub(crate) fn rows(&self) -> u64 {
+        self.by_reason.values().sum()
     }
 
     /// How many rows were left out for each reason.
     pub(crate) fn by_reason(&self) -> &BTreeMap<Reason, u64> {
         &self.by_reason
+    }
+
+    /// Writes what was left out to standard error, if anything was: it is no part of a command's
+    /// answer.
+    pub(crate) fn print(&self) {
+        if self.by_reason.is_empty() {
+            return;
+        }
+        let mut text = format!("{} skipped:", rows_text(self.rows()));
+        if self.by_reason.len() == 1 {
+            for reason in self.by_reason.keys() {
+                text += &format!(" {}\n", printable(&reason.to_string()));
+            }
+        } else {
+            text.push('\n');
+            for (reason, rows) in &self.by_reason {
+                text += &format!("{:>11} {}\n", grouped(*rows), printable(&reason.to_string()));
+            }
+        }
+        for row in &self.listed {
+            text += &format!("  {}\n", printable(row));
+        }
+        if self.rows() > self.listed.len() as u64 {
+            text += "  …\n";
+        }
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let by_reason: Map<String, Value> = self
+            .by_reason
+            .iter()
+            .map(|(reason, rows)| (reason.to_string(), (*rows).into()))
+            .collect();
+        json!({ "rows": self.rows(), "by_reason": by_reason, "first": self.listed })
     }
 }

@@ -2,6 +2,7 @@
 //! afterwards.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -72,7 +73,11 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
             std::thread::sleep(Duration::from_micros(random.below(3000)));
         }
         child.kill().unwrap();
-        child.wait().unwrap();
+        let status = child.wait().unwrap();
+        assert!(
+            status.signal() == Some(9) || status.success(),
+            "round {round}: it ended by itself: {status}"
+        );
         // Each line that it printed before it died counts, read or not; one that death cut off does
         // not.
         for line in acknowledgements.map_while(Result::ok) {

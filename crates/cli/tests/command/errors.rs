@@ -568,6 +568,7 @@ fn a_store_that_is_in_use() {
         "ingest s t good.csv",
         "backup s copy",
         "retention s t 30d",
+        "rename s t u",
         "drop s t",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");

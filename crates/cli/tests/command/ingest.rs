@@ -311,6 +311,30 @@ fn every_batch_is_acknowledged() {
 }
 
 #[test]
+fn csv_without_a_header_line() {
+    let place = Place::new();
+    place.write("a.csv", "\u{feff}10,a\n20,\"b\nc\"\n");
+    place.write("b.csv", "30,d\n");
+    place.output("ingest s t a.csv b.csv --header at,word --time at --time-unit s");
+    assert_eq!(
+        place.output("query s t --format csv --columns word"),
+        "word\na\n\"b\nc\"\nd\n"
+    );
+    let measured = place.json("sortedness a.csv --header at,word --column at --json");
+    assert_eq!(measured["rows"], 2);
+
+    place.write("short.csv", "10,a\n20\n");
+    let message = place
+        .run("ingest s u short.csv --header at,word --time at --time-unit s")
+        .fails(1);
+    assert!(message.starts_with("short.csv:2: "), "{message}");
+    let message = place
+        .run("ingest s u a.csv --header at,at --time at --time-unit s")
+        .fails(1);
+    assert!(message.contains("two columns are named at"), "{message}");
+}
+
+#[test]
 fn columns_delimiters_and_null_texts() {
     let place = Place::new();
     place.write("a.csv", "x;t;y;name\n1;2013-01-01;NA;NA\n;2013-01-02;3;\n");

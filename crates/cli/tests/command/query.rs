@@ -593,6 +593,61 @@ fn a_file_for_each_day_or_month() {
 }
 
 #[test]
+fn a_file_is_not_replaced_by_a_part_of_its_day() {
+    let place = Place::new();
+    let row = |hour: i64| format!("{},{hour}\n", 1_362_009_600 + hour * 3600);
+    place.write(
+        "a.csv",
+        "t,n\n".to_owned() + &(0..72).map(row).collect::<String>(),
+    );
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let export = "query s t --format csv --partition day --output days";
+    // There is nothing yet that could be replaced.
+    let said = place.output(&format!("{export} --from 2013-02-28T12:00 --to 2013-03-01T12:00"));
+    assert_eq!(said, "24 rows in 2 files of days\n");
+    place.output(export);
+    let read = |day: &str| std::fs::read_to_string(place.path(&format!("days/{day}.csv"))).unwrap();
+    let days = ["2013-02-28", "2013-03-01", "2013-03-02"];
+    let whole = days.map(read);
+    for (range, day) in [
+        ("--last 1d", "2013-03-01"),
+        ("--from 2013-02-28T12:00", "2013-02-28"),
+        ("--from 2013-02-28 --to 2013-03-02T01:00", "2013-03-02"),
+    ] {
+        let message = place.run(&format!("{export} {range}")).fails(1);
+        assert!(
+            message.contains(&format!("days/{day}.csv exists")),
+            "{range}: {message}"
+        );
+        assert_eq!(days.map(read), whole, "{range}");
+    }
+    let said = place.output(&format!("{export} --from 2013-03-01 --to 2013-03-02"));
+    assert_eq!(said, "24 rows in 1 file of days\n");
+    assert_eq!(days.map(read), whole);
+}
+
+#[test]
+fn a_renamed_table_has_its_rows() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n2,2\n");
+    place.output("ingest s a a.csv --time t --time-unit s");
+    place.output("ingest s b a.csv --time t --time-unit s");
+    let rows = place.output("query s a --format csv");
+    for new in ["b", "a", "", "a\tb"] {
+        place.run_with(&["rename", "s", "a", new]).fails(1);
+    }
+    assert_eq!(place.output("rename s a c"), "table a is table c now\n");
+    assert_eq!(place.output("tables s"), "c\nb\n");
+    assert_eq!(place.output("query s c --format csv"), rows);
+    let message = place.run("rename s a d").fails(1);
+    assert!(message.contains("no table"), "{message}");
+    assert_eq!(
+        place.json("rename s c a --json"),
+        serde_json::json!({ "table": "c", "renamed": "a" })
+    );
+}
+
+#[test]
 fn the_first_of_two_midnights_begins_a_month() {
     let place = Place::new();
     // 23:30, 00:30 and once more 00:30 of clocks that went from 01:00 back to 00:00.

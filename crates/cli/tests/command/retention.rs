@@ -44,6 +44,21 @@ fn older_rows_are_deleted_now_and_by_later_writes() {
 }
 
 #[test]
+fn a_table_of_another_layout_or_name_keeps_its_rows_as_long() {
+    let place = with_store();
+    place.output("retention s t 30d");
+    place.output("convert s t sparse --interval 1s");
+    place.output("convert s sparse indexed --layout indexed");
+    place.output("rename s indexed u");
+    for table in ["t", "sparse", "u"] {
+        assert_eq!(
+            place.output(&format!("retention s {table}")),
+            format!("table {table} keeps its rows for 30d\n")
+        );
+    }
+}
+
+#[test]
 fn a_retention_can_be_lifted() {
     let place = with_store();
     let done = place.json("retention s t 52w --json");

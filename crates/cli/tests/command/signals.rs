@@ -369,3 +369,28 @@ fn an_answer_goes_where_a_link_leads_and_into_devices() {
         "dir: is a directory"
     );
 }
+
+/// Signals that come while the process is stopped are all seen at once when it goes on, before
+/// anything is undone.
+#[test]
+fn the_third_signal_ends_an_undoing() {
+    // The undoing may be quicker than the thread that counts.
+    for _ in 0..10 {
+        let place = Place::new();
+        let mut child = begin(place.command(INGEST));
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"t,n\n17,2\n18,2\n19,2\n").unwrap();
+        wait_for_line(&mut child, "acknowledged 2\n");
+        for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::HUP, Signal::CONT] {
+            send(&child, signal);
+        }
+        let Outcome { code, stderr, .. } = outcome(child);
+        assert!(matches!(code, Some(129 | 130 | 143)), "{code:?}: {stderr}");
+        let left = place.run("verify s");
+        assert!(matches!(left.code, Some(0 | 6)), "{}", left.stderr);
+        if stderr.contains("the third signal, before all was undone") {
+            return;
+        }
+    }
+    panic!("three signals let ten commands undo their work");
+}

@@ -114,3 +114,33 @@ fn decimals_and_short_floats_are_compared_whole() {
     assert_eq!(price["adjacent_inversions"], 2);
     assert_eq!(measured("ratio")["k"], 1);
 }
+
+#[test]
+fn rows_that_cannot_be_read_end_it_or_are_left_out_and_counted() {
+    let place = Place::new();
+    place.write("a.csv", "n,word\n3,a\n1,b\n2,c,d\n2,e\n");
+    let failed = place.run("sortedness a.csv --column n").fails(1);
+    assert!(
+        failed.contains("a.csv:4:") && failed.contains("--on-error skip"),
+        "{failed}"
+    );
+
+    let report = place.json("sortedness a.csv --column n --on-error skip --json");
+    assert_eq!((&report["rows"], &report["k"]), (&3.into(), &1.into()));
+    assert_eq!(report["skipped"]["by_reason"]["wrong number of fields"], 1);
+    let run = place.run("sortedness a.csv --column n --on-error skip");
+    assert!(run.stderr.contains("1 row skipped: wrong number of fields"));
+}
+
+#[test]
+fn a_column_has_the_type_that_it_is_given() {
+    let place = Place::new();
+    place.write("a.csv", "n\n10\n9\n8\n");
+    let inversions = |schema: &str| {
+        place.json(&format!("sortedness a.csv --column n --json {schema}"))["adjacent_inversions"].clone()
+    };
+    assert_eq!(inversions(""), 2);
+    assert_eq!(inversions("--schema n:utf8"), 1, "as texts, 10 is before 9");
+    let failed = place.run("sortedness a.csv --column n --schema m:utf8").fails(1);
+    assert!(failed.contains("no column is named m"), "{failed}");
+}

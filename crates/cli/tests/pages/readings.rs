@@ -1,6 +1,6 @@
 use std::sync::Arc;
-use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bedload::arrow::array::{Float64Array, RecordBatch, TimestampSecondArray};
+use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{Store, TableSchema};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let store = Store::open_or_create("readings.bedload")?;
     let table = store.table_or_create("readings", TableSchema::new(columns, "at")?)?;
+    table.delete_range(1000..2000)?; // rows of an earlier run
     table.append(&batch)?; // durable when it returns
 
     let before = store.snapshot();

@@ -108,9 +108,12 @@ fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()
 }
 
 impl TextRows {
-    /// Opens CSV, whose first line names the columns.
+    /// Opens CSV, whose first line names the columns unless they are named already.
     pub(super) fn open_csv(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
+        if let Some(header) = wanted.header.clone() {
+            return Self::open(name, Source::Csv(Box::new(reader)), &header, wanted);
+        }
         let mut held = Records::default();
         if !reader.read(&mut held)? {
             return Err(Failure::input(format!(

@@ -4,6 +4,7 @@
 //! has them for `tmpfs`; the file systems that need a block device are then left to machines on
 //! which root runs the tests. A machine that allows neither says so.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -121,7 +122,11 @@ fn may_mount(test: &str) -> bool {
     };
     if !succeeds(unshare().arg("true")) {
         // Some containers and distributions forbid both; nothing of the store depends on it.
-        eprintln!("{test}: this machine lets neither this user nor a namespace mount file systems");
+        // Written past the test's own output, which is shown only if it fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {test}: this machine lets neither this user nor a namespace mount file systems"
+        );
         return false;
     }
     let inner = unshare()

@@ -211,6 +211,9 @@ impl Prepared {
     pub(super) fn check_killed(&self, place: &Place) -> Result<(), String> {
         let is_there = state_of(place, self.scenario.store)?.is_some();
         self.check_whole(place, is_there)?;
+        if let Some(name) = names_in(&place.path("")).find(|name| !self.may_be_left(name)) {
+            return Err(format!("{name} is left"));
+        }
         match self
             .scenario
             .file
@@ -219,6 +222,21 @@ impl Prepared {
             Some(Some(bytes)) if Some(&bytes) != self.file.as_ref() => Err("half a file is left".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a run that was killed may leave this name beside what it made: docs/cli.md says
+    /// which.
+    fn may_be_left(&self, name: &str) -> bool {
+        let made = [Some(self.scenario.store), self.scenario.file];
+        made.into_iter()
+            .flatten()
+            .any(|made| match name.strip_prefix(made) {
+                Some(rest) => rest
+                    .strip_prefix(".unfinished-")
+                    .map_or(rest.is_empty(), |letters| letters.len() == 6),
+                None => false,
+            })
+            || self.origin.path(name).exists()
     }
 
     /// Checks the store of the scenario, if it is there, and those that it only reads.
@@ -231,6 +249,12 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// The names of what is in a directory.
+fn names_in(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
 }
 
 /// The contents of a store; `None` where there is none, or only the beginning of one.
