@@ -220,9 +220,11 @@ pub(crate) fn interruption(error: &io::Error) -> Option<Interruption> {
 
 /// The error in words, without the number that the operating system has for it.
 pub(crate) fn plain(error: &io::Error) -> String {
+    // One with a text of its own says more than its kind.
+    let has_text = error.get_ref().is_some();
     match error.kind() {
-        io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
-        io::ErrorKind::FileTooLarge => "the file would exceed the size limit".to_owned(),
+        io::ErrorKind::StorageFull if !has_text => "no space left on the disk".to_owned(),
+        io::ErrorKind::FileTooLarge if !has_text => "the file would exceed the size limit".to_owned(),
         _ => match error.raw_os_error() {
             Some(_) => without_numbers(&error.to_string()).to_lowercase(),
             None => without_numbers(&error.to_string()),
