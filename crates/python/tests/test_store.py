@@ -110,7 +110,7 @@ def test_where_of_types(db: bedload.Database) -> None:
     assert count({"u": 2**64 - 1}) == 1
     assert count({"s": None}) == count([("s", "==", None)]) == 1
     assert count([("s", "!=", None)]) == count([("s", "in", ["a", "b", "c"])]) == 2
-    assert count([("u", "in", [2, 2**64 - 1])]) == count([("at", "in", (2, "1970-01-01T00:00:03Z"))]) == 2
+    assert count([("u", "in", [2, 2**64 - 1])]) == count([("at", "in", (2, "1970-01-01T00:00:03"))]) == 2
     assert count([("d", "in", {dt.date(2020, 1, 3)})]) == 1
     assert count([("s", "in", [])]) == 0
     for wrong in [[("s", "in", "ab")], [("s", "<", None)], [("s", "like", "a")], [("s", "in", [None])]]:
@@ -222,7 +222,7 @@ def test_where_clocks_change_queries_and_rows_follow_one_rule(db: bedload.Databa
     written = [reading, dt.datetime.fromisoformat(reading), pd.Timestamp(reading), naive]
     written.append(dt.datetime.fromisoformat(reading).replace(fold=1))
     for given in written:
-        for call in [table.count, table.get, table.delete]:
+        for call in [table.count, table.get, lambda time: table.delete(time, None)]:
             with pytest.raises(bedload.SchemaError, match=message):
                 call(given)
     at = np.array(["2020-07-01T12:00", reading], "datetime64[us]")
