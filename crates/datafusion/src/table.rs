@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bedload::{Snapshot, Table, TableSchema};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Constraint, Constraints, Result};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -21,14 +21,17 @@ use crate::time_range::TimeRange;
 
 /// A table of a store, for DataFusion to read.
 ///
-/// Created from a [`Table`], it shows each query the rows committed when the query is planned.
-/// Created from a [`Snapshot`], it shows the snapshot's rows: use one snapshot for all tables of a
-/// query that should be of one moment.
+/// Created from a [`Table`], it shows the rows committed when a query is planned; of a store that
+/// is [read-only](bedload::Options::read_only), those as of its last
+/// [`refresh`](bedload::Store::refresh). Each reference to the table takes a snapshot of its own:
+/// a query that joins the table with itself beside a writer may see two states.
+///
+/// Created from a [`Snapshot`], it shows the snapshot's rows. Use one snapshot for all tables of a
+/// query that needs one consistent state.
 pub struct BedloadTable {
     source: Source,
     name: Arc<str>,
     schema: TableSchema,
-    constraints: Constraints,
 }
 
 #[derive(Clone)]
@@ -38,7 +41,7 @@ enum Source {
 }
 
 impl BedloadTable {
-    /// The table as it is when a query is planned, whatever its name is by then.
+    /// The live table, whatever its name is when a query is planned.
     #[must_use]
     pub fn new(table: &Table) -> Self {
         Self::of(Source::Live(table.clone()), table.name(), table.schema().clone())
@@ -55,19 +58,10 @@ impl BedloadTable {
     }
 
     fn of(source: Source, name: &str, schema: TableSchema) -> Self {
-        // Keys tell floats apart by their bits, and queries do not: both zeros are one there.
-        let is_float = |&column: &usize| schema.arrow().field(column).data_type().is_floating();
-        let key = schema.key().filter(|key| !key.iter().any(is_float)).map(|key| {
-            let mut columns = key.to_vec();
-            columns.push(schema.time_column());
-            columns
-        });
-        let constraints = key.map(Constraint::Unique).into_iter().collect();
         Self {
             source,
             name: name.into(),
             schema,
-            constraints: Constraints::new_unverified(constraints),
         }
     }
 }
@@ -80,6 +74,8 @@ impl fmt::Debug for BedloadTable {
     }
 }
 
+/// A key is not given to DataFusion as a constraint: a salvaged table may have it twice, and
+/// DataFusion takes a column for unique after `unnest` has repeated its rows.
 #[async_trait]
 impl TableProvider for BedloadTable {
     fn schema(&self) -> SchemaRef {
@@ -88,10 +84,6 @@ impl TableProvider for BedloadTable {
 
     fn table_type(&self) -> TableType {
         TableType::Base
-    }
-
-    fn constraints(&self) -> Option<&Constraints> {
-        Some(&self.constraints)
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

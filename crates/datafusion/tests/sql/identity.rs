@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bedload::arrow::array::{ArrayRef, Float64Array, RecordBatch, TimestampSecondArray};
+use bedload::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampSecondArray};
 use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{Store, Table, TableSchema};
 use bedload_datafusion::BedloadTable;
@@ -77,4 +77,41 @@ async fn zeros_that_a_key_tells_apart_are_one_value() {
     assert_eq!(floats(&session, "SELECT v FROM t").await.unwrap().len(), 2);
     let distinct = floats(&session, "SELECT DISTINCT f, at FROM t").await.unwrap();
     assert_eq!(distinct, [0.0]);
+}
+
+/// `unnest` repeats the key of a row, so DataFusion may not take the key of its input for one of
+/// its output.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_a_query_repeats_are_told_apart() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::create(dir.path().join("s")).unwrap();
+    let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    let text = |name| Field::new(name, DataType::Utf8, true);
+    let columns = Arc::new(Schema::new(vec![at, text("sensor"), text("note")]));
+    let keyed = TableSchema::new(columns.clone(), "at")
+        .unwrap()
+        .with_key(&["sensor"])
+        .unwrap();
+    let table = store.create_table("t", keyed).unwrap();
+    let values: Vec<ArrayRef> = vec![
+        Arc::new(TimestampSecondArray::from(vec![1, 1, 2])),
+        Arc::new(StringArray::from(vec!["a", "b", "a"])),
+        Arc::new(StringArray::from(vec!["xy", "xx", "yz"])),
+    ];
+    table
+        .append(&RecordBatch::try_new(columns, values).unwrap())
+        .unwrap();
+    let session = SessionContext::new();
+    session
+        .register_table("t", Arc::new(BedloadTable::new(&table)))
+        .unwrap();
+    for (distinct, expected) in [("sensor, at", 3), ("sensor", 2), ("at, sensor, c", 5), ("c", 3)] {
+        let query = format!(
+            "SELECT DISTINCT {distinct} FROM \
+             (SELECT sensor, at, unnest(regexp_match(note, '(.)(.)')) AS c FROM t)"
+        );
+        let rows = session.sql(&query).await.unwrap().collect().await.unwrap();
+        let rows: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, expected, "{query}");
+    }
 }
