@@ -43,8 +43,13 @@ static CATCHING: Mutex<()> = Mutex::new(());
 /// The signals of which the third ends the process at once.
 const PATIENCE: u32 = 3;
 
-/// From now on signals end nothing by themselves: they are seen by [`check`] and by [`wait`].
-pub(crate) fn catch() -> Result<()> {
+/// From now on SIGINT, SIGTERM and SIGHUP end nothing by themselves, except for the third of them:
+/// [`first`] waits for one, as the command's own steps do.
+///
+/// # Errors
+///
+/// The system refuses a pipe or a thread.
+pub fn catch() -> Result<()> {
     let _catching = CATCHING.lock().unwrap_or_else(PoisonError::into_inner);
     if WAKE.get().is_some() {
         return Ok(());
@@ -153,6 +158,21 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Waits for the first signal after [`catch`]; returns the failure that ends the command.
+pub fn first() -> Failure {
+    loop {
+        if let Some(signal) = caught() {
+            return signal.into();
+        }
+        let wake = WAKE
+            .get()
+            .map(|wake| PollFd::from_borrowed_fd(wake.as_fd(), PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = wake.into_iter().collect();
+        // Woken by anything else, it asks again.
+        let _ = poll(&mut fds, None);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The `bedload` command as a library, for programs that answer and fail as it does.
 //!
 //! [`main`] is the command itself. [`run`] gives another program its treatment of arguments and
-//! errors, [`Answer`] its formats.
+//! errors, [`Answer`] its formats, [`catch_signals`] its treatment of signals.
 
 mod args;
 mod backup;
@@ -45,6 +45,7 @@ use clap::{CommandFactory, Parser};
 use crate::args::{Cli, Command};
 use crate::exit::Status;
 pub use crate::exit::{Failure, Result};
+pub use crate::interrupt::{catch as catch_signals, first as first_signal};
 pub use crate::output::{Answer, Format};
 pub use crate::store::open_to_read;
 

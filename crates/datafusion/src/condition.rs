@@ -8,6 +8,9 @@ use datafusion::logical_expr::{self as logical, BinaryExpr, Expr};
 
 use crate::time_range::TimeRange;
 
+/// A scan takes over `NOT IN` of at most this many values: it compares each with all rows.
+const NOT_IN_MAX: usize = 16;
+
 /// A condition that a scan meets exactly.
 #[derive(Debug, Clone)]
 pub(crate) enum Condition {
@@ -42,7 +45,8 @@ impl ColumnCondition {
 impl Condition {
     /// The condition that an expression is; `None` if a scan cannot meet it exactly.
     ///
-    /// Values compare in a scan as they do in DataFusion: both use Arrow's kernels.
+    /// Values compare in a scan as they do in DataFusion: both use Arrow's kernels. Only −0.0 and
+    /// 0.0 are equal in DataFusion and not in a scan.
     pub(crate) fn of(expr: &Expr, schema: &TableSchema) -> Option<Self> {
         if let Some(range) = time_range(expr, schema) {
             return Some(Self::Time(range));
@@ -51,7 +55,7 @@ impl Condition {
             Expr::BinaryExpr(comparison) => compared(comparison, schema)?,
             Expr::InList(list) => {
                 let field = field_of(&list.expr, schema)?;
-                let literals = list.list.iter().map(|value| literal_of(value, field));
+                let literals = list.list.iter().map(|value| listed(value, field));
                 let literals = literals.collect::<Option<Vec<_>>>()?;
                 (field, among(&literals, list.negated)?)
             }
@@ -103,7 +107,7 @@ fn time_compared(
     TimeRange::comparing(operator, (*ticks)?)
 }
 
-/// The column and the predicate of a comparison with a constant of the column's type.
+/// The column and the predicates of a comparison with a constant of the column's type.
 fn compared<'a>(comparison: &BinaryExpr, schema: &'a TableSchema) -> Option<(&'a Field, Vec<Predicate>)> {
     let BinaryExpr { left, op, right } = comparison;
     let (column, op, value) = match (left.as_ref(), right.as_ref()) {
@@ -121,17 +125,52 @@ fn compared<'a>(comparison: &BinaryExpr, schema: &'a TableSchema) -> Option<(&'a
         _ => return None,
     };
     let field = field_of(column, schema)?;
-    let value = literal_of(value, field)?.to_array().ok()?;
-    Some((field, vec![Predicate::compare(operator, &value).ok()?]))
+    let value = literal_of(value, field)?;
+    let predicates = match zeros(&value) {
+        Some(zeros) => compared_with_zero(operator, &zeros)?,
+        None => vec![predicate(operator, &value)?],
+    };
+    Some((field, predicates))
+}
+
+fn predicate(operator: Operator, value: &ScalarValue) -> Option<Predicate> {
+    let value: ArrayRef = value.to_array().ok()?;
+    Predicate::compare(operator, &value).ok()
+}
+
+/// The predicates of a comparison with zero: the two zeros are one value for DataFusion, and −0.0
+/// is below 0.0 for a scan.
+fn compared_with_zero(operator: Operator, [negative, positive]: &[ScalarValue; 2]) -> Option<Vec<Predicate>> {
+    Some(match operator {
+        Operator::Eq => among(&[negative.clone(), positive.clone()], false)?,
+        Operator::NotEq => among(&[negative.clone(), positive.clone()], true)?,
+        Operator::Lt | Operator::GtEq => vec![predicate(operator, negative)?],
+        Operator::LtEq | Operator::Gt => vec![predicate(operator, positive)?],
+    })
+}
+
+/// Both zeros of its type, −0.0 first, if the value is one of them.
+fn zeros(value: &ScalarValue) -> Option<[ScalarValue; 2]> {
+    let is_zero = match value {
+        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0,
+        ScalarValue::Float32(Some(value)) => *value == 0.0,
+        ScalarValue::Float64(Some(value)) => *value == 0.0,
+        _ => false,
+    };
+    if !is_zero {
+        return None;
+    }
+    let positive = ScalarValue::new_zero(&value.data_type()).ok()?;
+    Some([positive.arithmetic_negate().ok()?, positive])
 }
 
 /// The predicates of being one of some values, or none of them.
 fn among(literals: &[ScalarValue], negated: bool) -> Option<Vec<Predicate>> {
     if negated {
-        let differs = |value: &ScalarValue| {
-            let value: ArrayRef = value.to_array().ok()?;
-            Predicate::compare(Operator::NotEq, &value).ok()
-        };
+        if literals.len() > NOT_IN_MAX {
+            return None;
+        }
+        let differs = |value| predicate(Operator::NotEq, value);
         return literals.iter().map(differs).collect();
     }
     let literals = ScalarValue::iter_to_array(literals.iter().cloned()).ok()?;
@@ -156,17 +195,23 @@ fn field_of<'a>(expr: &Expr, schema: &'a TableSchema) -> Option<&'a Field> {
     }
 }
 
-/// The constant that an expression is, if it has the column's type. Zero and NaN are left to
-/// DataFusion, which compares them by rules of its own.
+/// The constant that an expression is, if it has the column's type.
 fn literal_of(expr: &Expr, field: &Field) -> Option<ScalarValue> {
-    let Expr::Literal(value, _) = expr else {
-        return None;
-    };
-    let is_special = match value {
-        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0 || value.is_nan(),
-        ScalarValue::Float32(Some(value)) => *value == 0.0 || value.is_nan(),
-        ScalarValue::Float64(Some(value)) => *value == 0.0 || value.is_nan(),
+    match expr {
+        Expr::Literal(value, _) if value.data_type() == *field.data_type() => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// A constant of a list. Zero and NaN are left to DataFusion, which treats them by the length of
+/// the list: a short one compares values, a longer one their bits.
+fn listed(expr: &Expr, field: &Field) -> Option<ScalarValue> {
+    let value = literal_of(expr, field)?;
+    let is_nan = match &value {
+        ScalarValue::Float16(Some(value)) => value.is_nan(),
+        ScalarValue::Float32(Some(value)) => value.is_nan(),
+        ScalarValue::Float64(Some(value)) => value.is_nan(),
         _ => false,
     };
-    (value.data_type() == *field.data_type() && !is_special).then(|| value.clone())
+    (!is_nan && zeros(&value).is_none()).then_some(value)
 }

@@ -38,7 +38,8 @@
 //! A table takes over from the query: the range of its times, comparisons of its columns with
 //! constants, the columns that are read, the order of its times in either direction, and the limit.
 //! Its number of rows and its first and last time answer `count(*)`, `min` and `max` without
-//! reading rows. `EXPLAIN` shows what was taken over as `BedloadExec`.
+//! reading rows, unless it is sparse or has deletions that were not flushed. `EXPLAIN` shows what
+//! was taken over as `BedloadExec`.
 //!
 //! Rows are read as the query consumes them, on threads that may block, and no thread is held
 //! between two batches.

@@ -37,7 +37,8 @@ enum Source {
 }
 
 impl StoreSchema {
-    /// The tables that there are when a query is planned, each as it is then.
+    /// The tables that there are when a query is planned, each [live](BedloadTable): a query sees
+    /// each reference to a table at a moment of its own.
     #[must_use]
     pub fn new(store: &Store) -> Self {
         Self {
@@ -45,7 +46,7 @@ impl StoreSchema {
         }
     }
 
-    /// The tables of a snapshot: all queries see one moment.
+    /// The tables of a snapshot: all references in all queries see the same state.
     #[must_use]
     pub fn at(snapshot: &Snapshot) -> Self {
         Self {

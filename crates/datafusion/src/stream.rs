@@ -10,17 +10,21 @@ use futures::stream;
 /// A scan, and the batch that it gave.
 type Step = (Scan, Option<bedload::Result<RecordBatch>>);
 
-/// Reads a scan batch by batch. Each is read on a thread that may block, and while one is consumed
+/// Opens a scan and reads it batch by batch, on threads that may block. While one batch is consumed
 /// the next is read.
 ///
 /// No thread waits for the consumer: a query of more scans than there are such threads comes to its
 /// end too. If the stream is dropped, the scan ends where it is.
-pub(crate) fn batches(open: impl FnOnce() -> Result<Scan>) -> impl Stream<Item = Result<RecordBatch>> {
+pub(crate) fn batches(
+    open: impl FnOnce() -> Result<Scan> + Send + 'static,
+) -> impl Stream<Item = Result<RecordBatch>> {
     let begin = State::New(open);
     stream::try_unfold(begin, |state| async {
         let (reading, stop) = match state {
             State::New(open) => {
-                let mut scan = open()?;
+                // It waits for locks and merges deletions.
+                let opened = SpawnedTask::spawn_blocking(open).join_unwind().await;
+                let mut scan = opened.map_err(external)??;
                 let stop = StopOnDrop(scan.stop_handle());
                 (read(scan), stop)
             }
@@ -70,9 +74,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_stream_that_is_dropped_ends_its_scan() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+    /// A scan of 50,000 rows.
+    fn scan(dir: &tempfile::TempDir) -> Scan {
         let store = bedload::Store::create(dir.path().join("s")).expect("creates");
         let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
         let arrow = Arc::new(Schema::new(vec![at]));
@@ -81,7 +84,26 @@ mod tests {
         let times = TimestampSecondArray::from_iter_values(0..50_000);
         let rows = RecordBatch::try_new(arrow, vec![Arc::new(times)]).expect("of one length");
         table.append(&rows).expect("appends");
-        let mut scan = table.range(..).expect("there");
+        table.range(..).expect("there")
+    }
+
+    #[tokio::test]
+    async fn a_scan_is_opened_on_a_thread_that_may_block() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let scan = scan(&dir);
+        let runtime = std::thread::current().id();
+        let open = move || {
+            assert_ne!(std::thread::current().id(), runtime);
+            Ok(scan)
+        };
+        let mut stream = Box::pin(batches(open));
+        stream.next().await.expect("a batch").expect("reads");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stream_that_is_dropped_ends_its_scan() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut scan = scan(&dir);
         let handle = scan.stop_handle();
         let mut stream = Box::pin(batches(move || Ok(scan)));
         stream.next().await.expect("a batch").expect("reads");

@@ -1,17 +1,29 @@
 //! Errors of queries as failures of the command.
 
+use std::io;
+
 use bedload_cli::Failure;
 use datafusion::common::DataFusionError;
 
-/// The failure for a query's error: the store's, if a store error caused it, and otherwise one of
-/// the request.
+use crate::spill::folder;
+
+/// The failure for a query's error: the store's or the system's, if one of theirs caused it, and
+/// otherwise one of the request.
 pub(crate) fn of_query(error: &DataFusionError) -> Failure {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<bedload::Error>() {
             return Failure::from(error);
         }
+        // The only files besides the store's.
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Failure::io(&folder(), error);
+        }
         cause = error.source();
     }
-    Failure::input(error.strip_backtrace())
+    let message = error.strip_backtrace();
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => Failure::input(format!("{message}; --memory allows more")),
+        _ => Failure::input(message),
+    }
 }

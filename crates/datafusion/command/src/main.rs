@@ -1,21 +1,32 @@
 //! `bedload-sql`: answers a query in SQL over the tables of a store. `bedload sql` runs it.
 
 mod failure;
+mod memory;
+mod spill;
 
+use std::collections::HashSet;
+use std::future::pending;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bedload_cli::{Answer, Failure, Format, Result, open_to_read};
+use bedload::Store;
+use bedload_cli::{Answer, Failure, Format, Result, catch_signals, first_signal, open_to_read};
 use bedload_datafusion::StoreSchema;
 use clap::Parser;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::execution::context::SQLOptions;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
 
 use crate::failure::of_query;
+use crate::spill::SpillFiles;
 
 /// Answer a query in SQL over the tables of a store, as they are when it begins. Another process
 /// may be writing to it.
@@ -43,6 +54,11 @@ struct Arguments {
     /// A file to write instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Memory for sorting, grouping and joining, such as 512M or 2G; by default half of what is
+    /// available. Sorting and grouping go on in temporary files in TMPDIR
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -54,30 +70,67 @@ fn answer(arguments: Arguments) -> Result<()> {
         "-" => query_from_stdin()?,
         query => query.to_owned(),
     };
+    let is_file = arguments.output.is_some();
+    if is_file {
+        catch_signals()?;
+    }
     let store = open_to_read(&arguments.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .build()
         .map_err(|error| Failure::io("the threads of the query".as_ref(), &error))?;
     let answered = runtime.block_on(async {
-        let session = session(StoreSchema::at(&store.snapshot())).map_err(|error| of_query(&error))?;
-        // The store is open for reading alone, and other files are none of its business.
-        let reading = SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false);
-        let frame = session.sql_with_options(&query, reading).await;
-        let frame = frame.map_err(|error| of_query(&error))?;
-        let mut rows = frame.execute_stream().await.map_err(|error| of_query(&error))?;
-        let (format, path) = (arguments.format, arguments.output.as_deref());
-        let mut answer = Answer::begin(format, path, &rows.schema(), &arguments.null)?;
-        while let Some(batch) = rows.next().await {
-            answer.write(&batch.map_err(|error| of_query(&error))?)?;
+        let signalled = async {
+            if is_file && let Ok(failure) = tokio::task::spawn_blocking(first_signal).await {
+                return failure;
+            }
+            pending().await
+        };
+        tokio::select! {
+            biased;
+            failure = signalled => Err(failure),
+            answered = write(&arguments, &query, &store) => answered,
         }
-        answer.finish()
     });
     // Threads still searching for unneeded rows end with the process.
     runtime.shutdown_background();
     answered
+}
+
+/// Answers the query. If it is dropped before its end, so is the file that it writes.
+async fn write(arguments: &Arguments, query: &str, store: &Store) -> Result<()> {
+    let limit = arguments.memory.unwrap_or_else(memory::half);
+    let session = session(StoreSchema::at(&store.snapshot()), limit).map_err(|error| of_query(&error))?;
+    // The store is open for reading alone, and other files are none of its business.
+    let reading = SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false);
+    let frame = session.sql_with_options(query, reading).await;
+    let frame = frame.map_err(|error| of_query(&error))?;
+    let rows = frame.execute_stream().await.map_err(|error| of_query(&error))?;
+    let (format, path) = (arguments.format, arguments.output.as_deref());
+    if format == Format::Json {
+        check_names(&rows.schema())?;
+    }
+    let mut answer = Answer::begin(format, path, &rows.schema(), &arguments.null)?;
+    // Rows are computed on other threads: this one waits for a signal too.
+    let mut rows = spawn_buffered(rows, 1);
+    while let Some(batch) = rows.next().await {
+        answer.write(&batch.map_err(|error| of_query(&error))?)?;
+    }
+    answer.finish()
+}
+
+/// Fails if two columns have one name, which an object of JSON cannot.
+fn check_names(schema: &Schema) -> Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        Some(field) => Err(Failure::input(format!(
+            "two columns of the answer have the name {}; name the columns with AS",
+            field.name()
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn query_from_stdin() -> Result<String> {
@@ -88,13 +141,20 @@ fn query_from_stdin() -> Result<String> {
     Ok(query)
 }
 
-/// A session whose tables are those of the schema, by their bare names.
-fn session(tables: StoreSchema) -> datafusion::common::Result<SessionContext> {
+/// A session whose tables are those of the schema, by their bare names, and whose queries take
+/// about `limit` bytes of memory.
+fn session(tables: StoreSchema, limit: usize) -> datafusion::common::Result<SessionContext> {
     let config = SessionConfig::new()
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema("store", "tables")
         .with_information_schema(true);
-    let session = SessionContext::new_with_config(config);
+    let config = memory::within(limit, config);
+    let files = Arc::new(SpillFiles(spill::folder()));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(FairSpillPool::new(limit)))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_temp_file_factory(files))
+        .build_arc()?;
+    let session = SessionContext::new_with_config_rt(config, runtime);
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema("tables", Arc::new(tables))?;
     session.register_catalog("store", Arc::new(catalog));

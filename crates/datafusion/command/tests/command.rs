@@ -8,10 +8,12 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bedload::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampSecondArray};
 use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{Store, TableSchema};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A store with a table of readings, which the test goes on writing to.
@@ -62,6 +64,15 @@ impl Place {
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The names in the folder in which the program runs.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
     }
 
     /// The line with which the program fails.
@@ -172,12 +183,150 @@ fn statements_that_change_something_are_refused() {
     ] {
         place.failure(1, &["store", statement]);
     }
-    let names = std::fs::read_dir(place.dir.path()).unwrap();
-    assert_eq!(names.count(), 1);
+    assert_eq!(place.names(), ["store"]);
     assert!(
         place
             .answer(&["store", "SELECT count(*) FROM readings", "--format", "csv"])
             .ends_with("\n3\n")
+    );
+}
+
+/// Objects cannot have a name twice.
+#[test]
+fn columns_of_one_name_are_refused_in_json() {
+    let place = Place::new();
+    let query = "SELECT x.at, y.at FROM readings x JOIN readings y ON x.at = y.at";
+    for more in [&[][..], &["--output", "answer.json"]] {
+        let arguments = [&["store", query, "--format", "json"], more].concat();
+        let error = place.failure(1, &arguments);
+        assert_eq!(
+            error,
+            "two columns of the answer have the name at; name the columns with AS\n"
+        );
+    }
+    assert_eq!(place.names(), ["store"]);
+    let named = query.replacen("y.at", "y.at AS other", 1);
+    let answer = place.answer(&["store", &named, "--format", "json"]);
+    assert_eq!(answer.lines().count(), 3);
+    assert!(
+        answer.starts_with("{\"at\":\"2013-02-08T12:30:00-05:00\",\"other\":"),
+        "{answer}"
+    );
+    // Other formats have a place for each column.
+    let csv = place.answer(&["store", query, "--format", "csv"]);
+    assert!(csv.starts_with("at,at\n"), "{csv}");
+}
+
+/// The files to which it spills have no names.
+#[test]
+fn a_sort_beyond_the_limit_of_memory_spills() {
+    let place = Place::new();
+    std::fs::create_dir(place.dir.path().join("spilled")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        let output = command.env("TMPDIR", "spilled").output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            output.stderr,
+        )
+    };
+    // About 30 MB.
+    let rows =
+        "SELECT value, lpad(reverse(CAST(value AS TEXT)), 60, 'x') AS text FROM generate_series(1, 300000)";
+    let sorted = format!("SELECT text FROM ({rows}) ORDER BY text");
+    let (_, whole, _) = run(&["store", &sorted, "--format", "csv"]);
+    let (code, spilled, error) = run(&["store", &sorted, "--format", "csv", "--memory", "8M"]);
+    assert_eq!(code, Some(0), "{}", String::from_utf8_lossy(&error));
+    assert_eq!(whole.lines().count(), 300_001);
+    assert!(whole == spilled);
+    let explained = format!("EXPLAIN ANALYZE {sorted}");
+    let (_, plan, _) = run(&["store", &explained, "--format", "csv", "--memory", "8M"]);
+    assert!(
+        plan.contains("spill_count=") && !plan.contains("spill_count=0"),
+        "{plan}"
+    );
+    assert_eq!(
+        std::fs::read_dir(place.dir.path().join("spilled"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn a_query_that_cannot_spill_fails_at_the_limit_of_memory() {
+    let place = Place::new();
+    let rows =
+        "(SELECT value, lpad(reverse(CAST(value AS TEXT)), 60, 'x') AS text FROM generate_series(1, 200000))";
+    let query = format!("SELECT count(*) FROM {rows} x JOIN {rows} y ON x.text = y.text");
+    let answer = place.answer(&["store", &query, "--format", "csv", "--memory", "1G"]);
+    assert_eq!(answer, "count(*)\n200000\n");
+    let error = place.failure(1, &["store", &query, "--memory", "1M"]);
+    assert!(error.starts_with("Resources exhausted: "), "{error}");
+    assert!(error.ends_with("; --memory allows more\n"), "{error}");
+    place.failure(2, &["store", "SELECT 1", "--memory", "much"]);
+}
+
+/// A file to spill to cannot be created.
+#[test]
+fn a_failure_of_the_disk_is_one_of_the_system() {
+    let place = Place::new();
+    let query = "SELECT value FROM generate_series(1, 3000000) ORDER BY value % 1000";
+    let mut command = place.command(&["store", query, "--memory", "8M"]);
+    let output = command.env("TMPDIR", "nowhere").output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert_eq!(error, "bedload: nowhere: no such file or directory\n");
+}
+
+/// A signal ends a query that writes and one that computes, and nothing is left of the file.
+#[test]
+fn a_signal_leaves_no_unfinished_file() {
+    let place = Place::new();
+    std::fs::write(place.dir.path().join("answer"), "of before").unwrap();
+    let writes = "SELECT value FROM generate_series(1, 1000000000000)";
+    let computes = "SELECT x.value FROM generate_series(1, 1000000) x, generate_series(1, 1000000) y \
+                    WHERE x.value + y.value < 0";
+    for query in [writes, computes] {
+        for (signal, code, name) in [
+            (Signal::INT, 130, "SIGINT"),
+            (Signal::TERM, 143, "SIGTERM"),
+            (Signal::HUP, 129, "SIGHUP"),
+        ] {
+            // The test may run where signals are ignored.
+            let mut child = Command::new("env")
+                .current_dir(place.dir.path())
+                .args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_bedload-sql")])
+                .args(["store", query, "--format", "csv", "--output", "answer"])
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            while !place.names().iter().any(|name| name.contains("unfinished")) {
+                assert_eq!(child.try_wait().unwrap(), None, "{query}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+            let began = Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                if began.elapsed() > Duration::from_secs(60) {
+                    child.kill().unwrap();
+                    panic!("{name} does not end {query}");
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let output = child.wait_with_output().unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(error, format!("bedload: ended by {name}\n"), "{query}");
+            assert_eq!(output.status.code(), Some(code), "{query}");
+            assert_eq!(place.names(), ["answer", "store"], "{query}");
+        }
+    }
+    assert_eq!(
+        std::fs::read_to_string(place.dir.path().join("answer")).unwrap(),
+        "of before"
     );
 }
 

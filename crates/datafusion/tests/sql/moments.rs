@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bedload::Options;
 use bedload_datafusion::{BedloadTable, StoreSchema};
 use datafusion::prelude::SessionContext;
 
@@ -51,6 +52,21 @@ async fn a_table_is_as_it_is_when_a_query_is_planned() {
     plant.store.drop_table("cpu").unwrap();
     assert_eq!(count(&session, "past.cpu").await, all);
     assert!(BedloadTable::at(&plant.store.snapshot(), "cpu").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_store_is_as_it_was_at_the_last_refresh() {
+    let plant = Plant::new();
+    let reader = Options::new().read_only(true).open(plant.path()).unwrap();
+    let session = SessionContext::new();
+    let table = BedloadTable::new(&reader.table("cpu").unwrap());
+    session.register_table("cpu", Arc::new(table)).unwrap();
+    let all = count(&session, "cpu").await;
+    plant.cpu.delete_range(..0).unwrap();
+    assert_eq!(count(&session, "cpu").await, all);
+    assert!(reader.refresh().unwrap());
+    let kept = count(&session, "cpu").await;
+    assert!(0 < kept && kept < all, "{kept} of {all}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

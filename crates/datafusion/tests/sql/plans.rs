@@ -1,6 +1,12 @@
 //! `EXPLAIN` shows the parts of a query that a scan takes over.
 
-use crate::rows::{Plant, plan};
+use std::sync::Arc;
+
+use bedload::arrow::array::{Int32Array, RecordBatch, TimestampSecondArray};
+use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
+use bedload::{Grid, Layout, TableSchema};
+
+use crate::rows::{Plant, field, plan};
 
 /// Checks that a plan has each of some parts, and none of others.
 #[track_caller]
@@ -67,6 +73,11 @@ const PLANS: &[(&str, &[&str], &[&str])] = &[
         &[],
     ),
     (
+        "SELECT at FROM cpu WHERE usage > 0 AND usage <> 0",
+        &["where=usage > 0 AND usage != 0"],
+        &["FilterExec"],
+    ),
+    (
         "SELECT at FROM cpu WHERE host = region",
         &["FilterExec"],
         &["where="],
@@ -91,6 +102,16 @@ const PLANS: &[(&str, &[&str], &[&str])] = &[
         "SELECT at, usage FROM cpu ORDER BY at DESC NULLS LAST LIMIT 5",
         &["reverse=true", "limit=5"],
         &["SortExec", "LimitExec"],
+    ),
+    (
+        "SELECT at, host FROM cpu WHERE host LIKE '%-01' ORDER BY at LIMIT 5",
+        &["FilterExec"],
+        &["SortExec"],
+    ),
+    (
+        "SELECT at, host FROM cpu WHERE host LIKE '%-01' ORDER BY at DESC LIMIT 5",
+        &["FilterExec", "SortExec"],
+        &["reverse=true", "limit="],
     ),
     ("SELECT at, host FROM cpu ORDER BY at, host", &["SortExec"], &[]),
     (
@@ -162,4 +183,83 @@ async fn numbers_of_rows_order_joins() {
         let (alarms, cpu) = (plan.find("table=alarms"), plan.find("table=cpu"));
         assert!(alarms.is_some() && alarms < cpu, "{query}:\n{plan}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_taken_over_with_few_comparisons() {
+    let plant = Plant::new();
+    let session = plant.session();
+    let query = |negation: &str, values: usize| {
+        let values: Vec<String> = (0..values).map(|value| format!("'{value}'")).collect();
+        format!(
+            "SELECT at FROM cpu WHERE host {negation} IN ({})",
+            values.join(", ")
+        )
+    };
+    for (query, is_taken_over) in [
+        (query("", 2000), true),
+        (query("NOT", 16), true),
+        (query("NOT", 17), false),
+    ] {
+        let (one, other) = if is_taken_over {
+            ("where=host", "FilterExec")
+        } else {
+            ("FilterExec", "where=host")
+        };
+        check(&query, &plan(&session, &query).await, &[one], &[other]);
+    }
+}
+
+/// A sparse table does not know how many rows it has, and others do not until deletions and
+/// replaced rows are flushed. The newest row is found by its order.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_read_where_their_number_is_not_known() {
+    let plant = Plant::new();
+    let schema = TableSchema::new(
+        Arc::new(Schema::new(vec![
+            Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+            field("level", DataType::Int32),
+        ])),
+        "at",
+    );
+    let schema = schema.unwrap();
+    let levels = |times: Vec<i64>| {
+        let levels = Int32Array::from(vec![1; times.len()]);
+        let times = TimestampSecondArray::from(times);
+        RecordBatch::try_new(schema.arrow().clone(), vec![Arc::new(times), Arc::new(levels)]).unwrap()
+    };
+    let layout = Layout::Sparse(Grid::every(1).unwrap());
+    let sparse = plant.store.create_table_as("sparse", schema.clone(), layout);
+    sparse.unwrap().append(&levels(vec![1, 2, 3])).unwrap();
+    let keyed = schema.clone().with_key(&["level"]).unwrap();
+    let keyed = plant.store.create_table("keyed", keyed).unwrap();
+    keyed.append(&levels(vec![1, 2, 3])).unwrap();
+    plant.store.flush().unwrap();
+
+    let session = plant.session();
+    let check_known = async |table: &str, is_known: bool| {
+        for values in ["count(*)", "min(at), max(at)"] {
+            let query = format!("SELECT {values} FROM {table}");
+            let (one, other) = if is_known {
+                ("PlaceholderRowExec", "BedloadExec")
+            } else {
+                ("BedloadExec", "PlaceholderRowExec")
+            };
+            check(&query, &plan(&session, &query).await, &[one], &[other]);
+        }
+        let query = format!("SELECT at FROM {table} ORDER BY at DESC LIMIT 1");
+        let parts = ["reverse=true", "limit=1"];
+        check(&query, &plan(&session, &query).await, &parts, &["SortExec"]);
+    };
+    check_known("sparse", false).await;
+    check_known("keyed", true).await;
+    check_known("alarms", true).await;
+    keyed.append(&levels(vec![3])).unwrap();
+    check_known("keyed", false).await;
+    let alarms = plant.store.table("alarms").unwrap();
+    alarms.delete_range(..0).unwrap();
+    check_known("alarms", false).await;
+    plant.store.flush().unwrap();
+    check_known("keyed", true).await;
+    check_known("alarms", true).await;
 }

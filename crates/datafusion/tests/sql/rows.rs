@@ -1,6 +1,7 @@
 //! Two tables as a monitoring service has them, out of order and with missing values.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bedload::arrow::array::{
@@ -23,7 +24,7 @@ pub(crate) struct Plant {
     pub(crate) cpu: Table,
     /// Statements that create and fill both tables in DuckDB.
     pub(crate) duckdb: String,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// A generator of numbers that is the same in each run (SplitMix64).
@@ -193,8 +194,13 @@ impl Plant {
             duckdb: statements(&kept, &alarm_rows),
             store,
             cpu,
-            _dir: dir,
+            dir,
         }
+    }
+
+    /// Where the store is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("plant")
     }
 
     /// A session with the tables of the store.

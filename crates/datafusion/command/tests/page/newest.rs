@@ -8,7 +8,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Options::new().read_only(true).open("flights.bedload")?;
     let session = SessionContext::new();
 
-    // A table, as it is when a query is planned.
+    // A live table. A read-only store shows new commits after a refresh.
+    store.refresh()?;
     let departures = BedloadTable::new(&store.table("departures")?);
     session.register_table("departures", Arc::new(departures))?;
     let query = "SELECT departure, dest FROM departures WHERE carrier = 'UA' ORDER BY departure DESC LIMIT 3";
