@@ -66,6 +66,11 @@ impl<W: Words> Header<W> {
         }
     }
 
+    /// Returns whether nodes of this type merge with their neighbours.
+    pub(crate) fn may_merge(&self) -> bool {
+        self.kind != Kind::HashLeaf
+    }
+
     /// Returns the level; 0 for leaves.
     pub(crate) fn level(&self) -> u8 {
         self.level

@@ -141,13 +141,25 @@ pub(crate) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
 pub(crate) type Bounds = (Bound<[u64; 1]>, Bound<[u64; 1]>);
 
 impl<M: ExclusiveMap> Leaves<[u64; 1]> for Locked<M> {
-    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
-        self.read(|map| Leaves::read(map, from, bounds, entries))
+    fn read(
+        &self,
+        from: End,
+        is_first: bool,
+        bounds: Bounds,
+        entries: &mut Vec<([u64; 1], u64)>,
+    ) -> Option<[u64; 1]> {
+        self.read(|map| Leaves::read(map, from, is_first, bounds, entries))
     }
 }
 
 impl<M: ExclusiveMap> Leaves<[u64; 1]> for M {
-    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
+    fn read(
+        &self,
+        from: End,
+        _: bool,
+        bounds: Bounds,
+        entries: &mut Vec<([u64; 1], u64)>,
+    ) -> Option<[u64; 1]> {
         let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let mut read = Vec::new();
         let next = match from {

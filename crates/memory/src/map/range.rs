@@ -20,8 +20,15 @@ pub(crate) enum End {
 pub(crate) trait Leaves<W: Words>: Sync {
     /// Appends, ascending, the entries between the bounds that are nearest to the end: those of one
     /// leaf, or fewer. Returns the key from which on nothing was read, or, at the greatest end,
-    /// below which; none where there are no more entries, whatever the other bound.
-    fn read(&self, from: End, bounds: (Bound<W>, Bound<W>), entries: &mut Vec<(W, u64)>) -> Option<W>;
+    /// below which; none where there are no more entries, whatever the other bound. Unless it
+    /// `is_first`, the read continues at the key that the one before it from this end returned.
+    fn read(
+        &self,
+        from: End,
+        is_first: bool,
+        bounds: (Bound<W>, Bound<W>),
+        entries: &mut Vec<(W, u64)>,
+    ) -> Option<W>;
 }
 
 /// The entries of a range of keys, ascending; [`rev`](Iterator::rev) makes it descending, and both
@@ -49,6 +56,8 @@ pub struct Range<'t, K: Key> {
     lower: Bound<K::Words>,
     upper: Bound<K::Words>,
     is_read: bool,
+    /// Whether nothing was read from an end yet: the least, and the greatest.
+    is_first: [bool; 2],
     front: VecDeque<(K::Words, u64)>,
     back: VecDeque<(K::Words, u64)>,
     key: PhantomData<K>,
@@ -62,6 +71,7 @@ impl<'t, K: Key> Range<'t, K> {
             lower,
             upper,
             is_read: false,
+            is_first: [true; 2],
             front: VecDeque::new(),
             back: VecDeque::new(),
             key: PhantomData,
@@ -81,13 +91,16 @@ impl<'t, K: Key> Range<'t, K> {
 
     /// Reads on from one end, whose entries have all been drawn.
     fn read(&mut self, from: End) {
-        let read = match from {
-            End::Least => &mut self.front,
-            End::Greatest => &mut self.back,
+        let [least_is_first, greatest_is_first] = &mut self.is_first;
+        let (read, is_first) = match from {
+            End::Least => (&mut self.front, least_is_first),
+            End::Greatest => (&mut self.back, greatest_is_first),
         };
+        let is_first = std::mem::take(is_first);
         let mut entries = Vec::from(std::mem::take(read));
         entries.clear();
-        let fence = self.leaves.read(from, (self.lower, self.upper), &mut entries);
+        let bounds = (self.lower, self.upper);
+        let fence = self.leaves.read(from, is_first, bounds, &mut entries);
         *read = entries.into();
         match (fence, from) {
             (Some(fence), End::Least) => self.lower = Bound::Included(fence),

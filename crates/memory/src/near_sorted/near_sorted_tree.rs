@@ -18,6 +18,8 @@ const MIXED_K: f64 = 0.25;
 const TAIL_SHARE: usize = 32;
 /// The tail's length is recomputed when this many times its late capacity arrived too late for it.
 const RECONSIDERED: usize = 4;
+/// Bytes that the estimator of the order uses on the heap.
+const ORDER_BYTES: usize = 10 << 10;
 /// The tail is moved after this many consecutive keys out of order.
 const PATIENCE: usize = 64;
 
@@ -228,7 +230,8 @@ impl NearSortedTree {
     /// Returns the bytes that the tree uses on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tree.bytes() + self.tail.bytes() + self.ahead.bytes()
+        let put_ahead = self.put_ahead.capacity() * size_of::<u64>();
+        self.tree.bytes() + self.tail.bytes() + self.ahead.bytes() + put_ahead + ORDER_BYTES
     }
 
     /// Returns the fill of the leaves, from 0 to 1.

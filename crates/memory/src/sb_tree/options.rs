@@ -81,6 +81,6 @@ pub struct SbTreeWork {
     pub walked: u64,
     /// How often a lane of late keys was drained into blocks.
     pub drains: u64,
-    /// Entries that are not in blocks yet.
+    /// Entries that are not in blocks yet, equal keys counted each time.
     pub pending: usize,
 }

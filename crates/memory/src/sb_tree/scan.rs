@@ -135,6 +135,7 @@ impl<K: Key> Leaves<K::Words> for SbTree<K> {
     fn read(
         &self,
         from: End,
+        _: bool,
         bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {

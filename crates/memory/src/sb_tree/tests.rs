@@ -273,6 +273,73 @@ fn emptied_blocks_are_used_again() {
     assert!(bytes[3] <= bytes[0] + bytes[0] / 4, "{bytes:?}");
 }
 
+/// Four threads remove their oldest keys, and are in each other's way at every block.
+#[test]
+fn emptied_blocks_are_used_again_by_several_threads() {
+    const THREADS: u64 = 4;
+    const KEYS: u64 = if cfg!(miri) { 60 } else { 40_000 };
+    const KEPT: u64 = if cfg!(miri) { 20 } else { 100 };
+    let tree = SbTree::<u64>::new();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let tree = &tree;
+            scope.spawn(move || {
+                for n in 0..KEYS {
+                    tree.insert(n * THREADS + thread, n);
+                    if let Some(oldest) = n.checked_sub(KEPT) {
+                        assert_eq!(tree.remove(oldest * THREADS + thread), Some(oldest));
+                    }
+                }
+            });
+        }
+    });
+    tree.settle();
+    assert_eq!(tree.check_structure(), Ok(()));
+    assert_eq!(tree.range(..).count() as u64, KEPT * THREADS);
+    let fresh = SbTree::<u64>::new();
+    for key in 0..KEPT * THREADS {
+        fresh.insert_as((key % THREADS) as usize, [key], key);
+    }
+    let [bytes, expected] = [&tree, &fresh].map(|tree| tree.memory_use().total());
+    assert!(
+        bytes <= 4 * expected,
+        "{bytes}, {expected} without the removed keys"
+    );
+}
+
+/// A block that had no neighbour to merge with when it became empty is taken in by its right one.
+#[test]
+fn an_empty_left_neighbour_is_absorbed() {
+    let tree = tree_in_blocks(18 * BLOCK_CAP as u64);
+    let blocks = || tree.blocks.search.blocks();
+    let full = blocks().len();
+    // In the middle of a node: its right neighbour is full.
+    let [empty, next] = [blocks()[6], blocks()[7]];
+    let latched = empty.latch.latch().expect("not obsolete");
+    (0..empty.len()).for_each(|_| empty.remove(0, latched.writer()));
+    drop(latched);
+    let keys: Vec<u64> = next.entries(0..next.len()).map(|([key], _)| key).collect();
+    for key in &keys[1..] {
+        assert_eq!(tree.remove(*key), Some(*key));
+    }
+    assert_eq!(blocks().len(), full - 1);
+    assert_eq!(tree.get(keys[0]), Some(keys[0]));
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+/// What a conversion has put into blocks is no longer pending.
+#[test]
+fn an_entry_is_pending_or_in_a_block() {
+    let tree = SbTree::<u64>::new();
+    for key in 1..=if cfg!(miri) { 60 } else { 1_000 } {
+        // A sole writer's segments take nothing over.
+        tree.insert_as(0, [key], key);
+        let blocks = tree.blocks.search.blocks();
+        let in_blocks: usize = blocks.iter().map(|block| block.len()).sum();
+        assert_eq!((tree.work().pending + in_blocks) as u64, key);
+    }
+}
+
 /// Disordered keys above the floor are sorted by the conversion; the last value of a key wins.
 #[test]
 fn disorder_within_a_segment_is_sorted() {

@@ -30,6 +30,12 @@ const SHARED_WRITER: usize = WRITERS - 1;
 ///
 /// Memory of removed entries is reused, and returns to the system with the index.
 ///
+/// Up to 63 threads have logs and lanes of their own; the others share one of each behind a mutex,
+/// so their inserts wait for each other. Threads are counted over all indexes of the process: a
+/// thread gets the least free number at its first insert into any `SbTree` and keeps it until it
+/// ends. So in a process with more threads that insert, the first 63 of them have their own logs
+/// in every index. Lookups, ranges and removals need no number.
+///
 /// ```
 /// use bedload_memory::SbTree;
 ///

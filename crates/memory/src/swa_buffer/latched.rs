@@ -187,6 +187,7 @@ impl<T: BaseTree> Inner<T> {
 impl<T: BaseTree> LatchedSaTree<T> {
     /// Puts a buffer for several threads in front of a tree.
     pub fn new(base: T, options: BufferOptions) -> Self {
+        let options = options.with_pages_in_buffer();
         let unsorted = options.entries * options.query_sorting_percent / 100;
         let pages = unsorted.div_ceil(options.page_entries).max(1);
         Self {
@@ -281,7 +282,13 @@ impl<T: BaseTree> SharedMap<u64> for LatchedSaTree<T> {
 }
 
 impl<T: BaseTree> Leaves<[u64; 1]> for LatchedSaTree<T> {
-    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
+    fn read(
+        &self,
+        from: End,
+        _: bool,
+        bounds: Bounds,
+        entries: &mut Vec<([u64; 1], u64)>,
+    ) -> Option<[u64; 1]> {
         let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let (mut below, mut read) = (Vec::new(), Vec::new());
         let next = self.read(|inner| {

@@ -48,8 +48,8 @@ impl BufferOptions {
         }
     }
 
-    /// Entries of a page, which has one zone map and one filter, at least 1. Default: 256, which is
-    /// 4 KiB.
+    /// Entries of a page, which has one zone map and one filter, from 1 to those of the buffer.
+    /// Default: 256, which is 4 KiB.
     #[must_use]
     pub fn page_entries(self, entries: usize) -> Self {
         Self {
@@ -100,6 +100,14 @@ impl BufferOptions {
     pub fn zone_maps(self, yes: bool) -> Self {
         Self {
             zone_maps: yes,
+            ..self
+        }
+    }
+
+    /// The settings with pages no larger than the buffer: memory is allocated for complete pages.
+    pub(super) fn with_pages_in_buffer(self) -> Self {
+        Self {
+            page_entries: self.page_entries.min(self.entries),
             ..self
         }
     }

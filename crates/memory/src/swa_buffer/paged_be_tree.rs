@@ -17,8 +17,8 @@ use bedload_trees::{Entry, FixedRow, Position, Row, U64Order};
 const READ_AT_ONCE: usize = 256;
 
 /// A [Bε-tree of pages](BeTree) from `u64` to `u64` that takes changes one by one, and that a SWARE
-/// buffer can be put in front of: with an [`SaTree`](super::sa_tree::SaTree) it is the paper's second
-/// tree, the SA Bε-tree (§V-G).
+/// buffer can be put in front of: with an [`SaTree`](super::sa_tree::SaTree) it is the paper's
+/// second tree, the SA Bε-tree (§V-G).
 ///
 /// Single changes wait in memory, as in the root node of the paper's tree, until they fill a batch.
 /// Each batch also does the maintenance that is due in the tree.
@@ -177,7 +177,8 @@ impl<S: PageStore + Send + Sync> ExclusiveMap for PagedBeTree<S> {
     fn remove(&mut self, key: u64) -> Option<u64> {
         let removed = self.get(key)?;
         self.change(key, None);
-        Some(removed)
+        // Refused, or lost with its batch.
+        self.failure.get().is_none().then_some(removed)
     }
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {

@@ -78,6 +78,7 @@ pub struct SaTree<T> {
 impl<T: BaseTree> SaTree<T> {
     /// Puts a buffer in front of a tree.
     pub fn new(base: T, options: BufferOptions) -> Self {
+        let options = options.with_pages_in_buffer();
         let pages = options.entries.div_ceil(options.page_entries);
         let mut order = Estimator::with_window(u64::MAX);
         if let Some(max) = base.max_key() {

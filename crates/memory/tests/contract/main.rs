@@ -1,6 +1,9 @@
 //! The contract of indexes in memory.
 
+mod bytes;
 mod concurrent;
+mod removals;
+mod scans;
 mod soak;
 mod sware;
 mod sware_latched;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bedload_memory::SharedMap;
 use bedload_memory::contract::Subject;
 use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
-use bedload_memory::swa_buffer::{BaseTree, BufferOptions, Filters, PagedBeTree, PagedTree, SaTree};
+use bedload_memory::swa_buffer::{
+    BaseTree, BufferOptions, Filters, LatchedSaTree, PagedBeTree, PagedTree, SaTree,
+};
 use bedload_memory::{ExclusiveMap, Locked};
 use bedload_pages::{Error, Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_sortedness::Sortedness;
@@ -192,6 +194,64 @@ fn the_first_error_of_a_store_is_kept() {
     let options = BPlusTreeOptions::new().max_entries(4);
     first_error_is_kept(paged(failing(512), options), PagedTree::failure);
     first_error_is_kept(paged_be(Arc::new(failing(1536)), 4), PagedBeTree::failure);
+}
+
+/// Removes keys until the store fails: that removal, and each later one, is refused. `new` makes a
+/// tree whose store fails from this batch on.
+fn removals_are_refused_after_an_error<B: BaseTree>(
+    new: impl Fn(u64) -> B,
+    failure: impl Fn(&B) -> Option<&Error>,
+) {
+    let keys = 400;
+    let filled = |batch| {
+        let mut base = new(batch);
+        (0..keys).for_each(|key| base.insert(key, !key));
+        failure(&base).is_none().then_some(base)
+    };
+    let mut bases = (50..).step_by(50).filter_map(filled);
+    let mut base = bases.next().expect("a tree that holds for as long");
+    let mut removed = 0;
+    while base.remove(removed).is_some() {
+        assert!(failure(&base).is_none(), "key {removed} is not removed");
+        removed += 1;
+    }
+    assert!(failure(&base).is_some(), "{removed} keys are removed");
+    let there: Vec<u64> = (removed..keys)
+        .filter(|&key| base.get(key) == Some(!key))
+        .collect();
+    assert!(there.len() > 1, "{} of {keys}", there.len());
+    for key in there {
+        assert_eq!(base.remove(key), None);
+        assert_eq!(base.get(key), Some(!key));
+    }
+}
+
+#[test]
+fn no_removal_is_reported_that_a_failed_store_refuses() {
+    // A tree does without some of its batches.
+    let failing = |len, batch| FaultyPages::new(HeapPages::new(len), (batch..batch + 50).map(Fault::Batch));
+    let options = BPlusTreeOptions::new().max_entries(4);
+    let plain = |batch| paged(failing(512, batch), options);
+    removals_are_refused_after_an_error(plain, PagedTree::failure);
+    let be_tree = |batch| paged_be(Arc::new(failing(1536, batch)), 4);
+    removals_are_refused_after_an_error(be_tree, PagedBeTree::failure);
+}
+
+/// A page is no larger than the buffer.
+#[test]
+fn a_page_of_any_number_of_entries_takes_no_more_memory_than_the_buffer() {
+    for page_entries in [1 << 24, usize::MAX] {
+        let options = BufferOptions::new(1_000).page_entries(page_entries);
+        let measured = allocation_counter::measure(|| {
+            let mut tree = SaTree::new(PackedTree::new(), options);
+            (0..600).for_each(|key| tree.insert(key ^ 3, key));
+            assert_eq!(tree.get(2), Some(1));
+            let latched = LatchedSaTree::new(PackedTree::new(), options);
+            (0..600).for_each(|key| latched.insert(key ^ 3, key));
+            assert_eq!(latched.get(2), Some(1));
+        });
+        assert!(measured.bytes_max < 1 << 20, "{measured:?} for {page_entries}");
+    }
 }
 
 #[test]

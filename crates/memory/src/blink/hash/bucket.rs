@@ -178,6 +178,10 @@ impl<W: Words> Bucket<W> {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.fingerprints.occupied() == 0
+    }
+
     /// Returns the occupied slots, in order.
     pub(super) fn entries(&self) -> Bits {
         Bits::of(self.fingerprints.occupied())

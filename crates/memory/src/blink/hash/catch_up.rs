@@ -46,9 +46,6 @@ impl<W: Words> HashLeaf<W> {
         version: Version,
         guard: &Guard,
     ) -> bool {
-        if view.capacity() == 0 {
-            view.reserve_exact(self.buckets().len() * BUCKET_CAP);
-        }
         let known = view.len();
         let is_complete = buckets.all(|bucket| self.take_from_bucket(bucket, view, version, guard));
         put_in_order(view, known);
@@ -67,11 +64,12 @@ impl<W: Words> HashLeaf<W> {
         let Some(latched) = bucket.latch.latch() else {
             return false;
         };
-        view.extend(
-            bucket
-                .unviewed()
-                .map(|slot| (bucket.key(slot), bucket.value(slot))),
-        );
+        let unviewed = bucket.unviewed();
+        // Marks remain where entries were removed: a leaf without entries gets no view.
+        if view.capacity() == 0 && unviewed.0 != 0 {
+            view.reserve_exact(self.buckets().len() * BUCKET_CAP);
+        }
+        view.extend(unviewed.map(|slot| (bucket.key(slot), bucket.value(slot))));
         bucket.set_all_viewed(latched.writer());
         self.view().unmark(index, latched.writer());
         true

@@ -76,6 +76,10 @@ impl<K: Key> BlinkHash<K> {
         let Some((&first, &last)) = leaves.first().zip(leaves.last()) else {
             return false;
         };
+        let entries = first
+            .1
+            .downcast::<SortedLeaf<K::Words>>()
+            .map_or(0, SortedLeaf::len);
         let chain = Chain {
             first: first.1,
             last: last.1,
@@ -86,6 +90,11 @@ impl<K: Key> BlinkHash<K> {
         }
         interleave();
         self.trunk.insert_separators(&leaves[1..], guard);
+        if leaves.len() == 1 && entries < LEAF_CAP / 4 {
+            // Perhaps no removal from this leaf follows that would.
+            let key = low.unwrap_or(K::Words::MIN);
+            self.trunk.merge_around(key, entries == 0, guard);
+        }
         // The retired leaf is large, and little else is retired while keys ascend.
         guard.flush();
         true

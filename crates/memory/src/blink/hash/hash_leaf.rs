@@ -54,6 +54,8 @@ struct Progress {
     maintained: AtomicU32,
     /// Scans of this leaf since it stopped being the right-most.
     scans: AtomicU32,
+    /// Removals of a bucket's last entry since the last split; see [`emptied`](super::emptied).
+    emptied: AtomicU32,
 }
 
 // SAFETY: `repr(C)`, the header comes first, and the kind is this type's alone.
@@ -67,6 +69,15 @@ pub(super) enum Insert {
     Done,
     /// The buckets that may hold the key are full.
     Full,
+}
+
+/// Outcome of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The value that the key had.
+    pub(super) value: Option<u64>,
+    /// Whether the entry was the last of its bucket.
+    pub(super) empties_bucket: bool,
 }
 
 /// The buckets in which a key may be.
@@ -155,6 +166,7 @@ impl<W: Words> HashLeaf<W> {
                 unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
                 maintained: AtomicU32::new(0),
                 scans: AtomicU32::new(0),
+                emptied: AtomicU32::new(0),
             },
             view: OrderedView::new(buckets.len()),
             buckets,
@@ -190,6 +202,7 @@ impl<W: Words> HashLeaf<W> {
     pub(super) fn begin_generation(&self, keys_ascend: bool, _writer: Writer<'_>) {
         let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
         self.progress.unsettled.store(buckets, Ordering::Relaxed);
+        self.progress.emptied.store(0, Ordering::Relaxed);
         let generation = self.generation() + 1;
         self.generation.store(generation, Ordering::Relaxed);
         self.left_behind.store(keys_ascend.into(), Ordering::Relaxed);
@@ -248,6 +261,12 @@ impl<W: Words> HashLeaf<W> {
     /// Counts a scan of this leaf; returns the number of scans.
     pub(super) fn note_scan(&self) -> u32 {
         self.progress.scans.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Counts a removal of a bucket's last entry; returns the number of earlier ones since the last
+    /// split. The removals of these are visible.
+    pub(super) fn count_emptied(&self) -> u32 {
+        self.progress.emptied.fetch_add(1, Ordering::AcqRel)
     }
 
     #[inline]
@@ -517,17 +536,23 @@ impl<W: Words> HashLeaf<W> {
         Ok(Insert::Full)
     }
 
-    /// Removes a key that this leaf covers, if `version` is current; returns its value.
-    pub(super) fn remove(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
+    /// Removes a key that this leaf covers, if `version` is current.
+    pub(super) fn remove(&self, key: &W, version: Version) -> Result<Removed, Unsettled> {
         let place = self.place_of(key);
         let home = self.latch_home(&place)?;
         let seen = home.bucket.look(place.fingerprint);
         let Some(entry) = self.find(key, &place, &home, seen)? else {
             self.expect_version(version)?;
-            return Ok(None);
+            return Ok(Removed {
+                value: None,
+                empties_bucket: false,
+            });
         };
         self.change(key, &entry, &home, version, None)?;
-        Ok(Some(entry.value))
+        Ok(Removed {
+            value: Some(entry.value),
+            empties_bucket: self.buckets[entry.bucket].is_empty(),
+        })
     }
 
     /// Adds this leaf's memory to the totals.

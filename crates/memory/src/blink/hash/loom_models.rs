@@ -11,6 +11,7 @@ use super::hash_leaf::{HashLeaf, Insert};
 use super::{BlinkHash, BlinkHashOptions};
 use crate::blink::aim::Aim;
 use crate::blink::node::NodePtr;
+use crate::blink::sorted_leaf::SortedLeaf;
 use crate::sync::exploration::explore;
 
 /// Two buckets, one probe for each hash.
@@ -21,10 +22,15 @@ fn index_of(keys: &[u64]) -> Arc<BlinkHash<u64>> {
 }
 
 fn split_rightmost(index: &BlinkHash<u64>) {
+    split_rightmost_for(index, 0);
+}
+
+/// The same, as if there was no room for this key.
+fn split_rightmost_for(index: &BlinkHash<u64>, key: u64) {
     let guard = &crossbeam_epoch::pin();
     let node = index.trunk.rightmost(guard).expect("there is a leaf");
     let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("it is a hash leaf");
-    index.split(node, leaf, [0], guard);
+    index.split(node, leaf, [key], guard);
 }
 
 fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 1]>, &'g HashLeaf<[u64; 1]>) {
@@ -139,5 +145,28 @@ fn loom_an_insert_during_a_conversion_is_not_lost() {
         complete_view(node, leaf, guard);
         let is_copied = leaf.view().lock().contains(&([2], 20));
         assert_eq!(writer.join().expect("the writer ends"), is_copied);
+    });
+}
+
+/// Of two removals that empty a leaf together, one notices, and converts it.
+#[test]
+fn loom_one_of_two_removals_converts_the_emptied_leaf() {
+    explore(1, || {
+        let index = index_of(&[1, 2, 5]);
+        split_rightmost_for(&index, 9);
+        let other = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || assert_eq!(index.remove(1), Some(1)))
+        };
+        assert_eq!(index.remove(2), Some(2));
+        other.join().expect("it ends");
+        let guard = &crossbeam_epoch::pin();
+        let found = index.trunk.find_leaf(&Aim::At([0]), guard);
+        let found = found.expect("there is a leaf").node;
+        assert!(
+            found.downcast::<SortedLeaf<[u64; 1]>>().is_some(),
+            "it is converted"
+        );
+        assert_eq!([1, 2, 5].map(|key| index.get(key)), [None, None, Some(5)]);
     });
 }

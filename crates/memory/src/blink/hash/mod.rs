@@ -30,10 +30,12 @@
 //! - *A scanned hash leaf also keeps its entries in order* ([`ordered_view`]), so that scans of the
 //!   newest entries are as fast as those of old ones.
 //! - *Conversion is left to writers*: a scan of a hash leaf that is not the right-most requests its
-//!   conversion at the next split; only if none follows does a later scan convert it. A leaf stays
-//!   readable during conversion.
+//!   conversion at the next split, or look for emptied leaves; only if none follows does a later
+//!   scan convert it. A leaf stays readable during conversion.
 //! - *Leaves that ascending keys have left behind* are converted to fuller sorted leaves than
 //!   others, as full as a B-link tree's are.
+//! - *Leaves that removals empty are given back* ([`emptied`]): they are converted to sorted
+//!   leaves, which merge.
 //! - *Left siblings* are found by a descent when conversion needs them. The left pointer names the
 //!   leaf from which a leaf was split, for settling. So sorted leaves need not maintain it.
 
@@ -41,6 +43,7 @@ mod bucket;
 mod catch_up;
 mod check;
 mod convert;
+mod emptied;
 mod fingerprints;
 mod hash_leaf;
 mod options;

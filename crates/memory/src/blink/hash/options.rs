@@ -104,9 +104,11 @@ impl BlinkHashOptions {
         self
     }
 
-    /// Sets how often a leaf is scanned before the scanner converts it. Default: 16. The paper
-    /// converts at the first scan, which then takes as long as the conversion; here writers convert
-    /// a scanned leaf at their next split, and a scanner only if no writer came in the meantime.
+    /// Sets how often a leaf is scanned before the scanner converts it. Default: 16. An iterator
+    /// that reads from one end counts once for each leaf, [`scan`](super::BlinkHash::scan) once for
+    /// each leaf and call. The paper converts at the first scan, which then takes as long as the
+    /// conversion; here writers convert a scanned leaf at their next split, and a scanner only if
+    /// no writer came in the meantime.
     #[must_use]
     pub const fn scans_before_conversion(mut self, scans: u32) -> Self {
         self.scans_before_conversion = scans;

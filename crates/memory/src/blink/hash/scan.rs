@@ -105,6 +105,7 @@ impl<K: Key> Leaves<K::Words> for BlinkHash<K> {
     fn read(
         &self,
         from: End,
+        is_first: bool,
         bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
@@ -132,7 +133,15 @@ impl<K: Key> Leaves<K::Words> for BlinkHash<K> {
                 });
                 if let Some((mut chunk, next)) = chunk {
                     entries.append(&mut chunk);
-                    self.note_scan(found.node, leaf, guard);
+                    let begins_leaf = match (from, bounds) {
+                        (End::Least, (Bound::Included(lower), _)) => leaf.low() == Some(lower),
+                        (End::Greatest, (_, Bound::Excluded(upper))) => high == Some(upper),
+                        _ => false,
+                    };
+                    // Once for all the chunks of a leaf.
+                    if is_first || begins_leaf {
+                        self.note_scan(found.node, leaf, guard);
+                    }
                     return next;
                 }
             }

@@ -11,7 +11,7 @@ use super::hash_leaf::HashLeaf;
 use super::{BlinkHash, BlinkHashOptions};
 use crate::blink::aim::Aim;
 use crate::blink::inner::INNER_CAP;
-use crate::blink::sorted_leaf::LEAF_CAP;
+use crate::blink::sorted_leaf::{LEAF_CAP, SortedLeaf};
 use crate::map::contract::Subject;
 use crate::map::key::Key;
 use crate::map::small_nodes::keeps_the_contract;
@@ -257,6 +257,98 @@ fn an_existing_key_is_replaced_and_not_stored_twice() {
         assert!(index.range(..).eq((0..KEYS).map(|key| (key, key + round))));
         assert_eq!(index.check_structure(), Ok(()));
     }
+}
+
+/// Keys leave from either end. The right-most leaf stays a hash leaf.
+#[test]
+fn emptied_nodes_are_given_back() {
+    for oldest_first in [true, false] {
+        let index = BlinkHash::with_options(options());
+        let empty = index.memory_use().total();
+        (0..KEYS).for_each(|key| index.insert(key, key));
+        let full = leaves(&index).0;
+        for n in 0..KEYS {
+            let key = if oldest_first { n } else { KEYS - 1 - n };
+            assert_eq!(index.remove(key), Some(key));
+        }
+        assert!(index.is_empty());
+        let (hashed, sorted) = leaves(&index);
+        assert!(hashed == 1 && sorted <= 4, "{hashed} {sorted} of {full}");
+        let bytes = index.memory_use().total();
+        assert!(bytes <= 4 * empty, "{bytes}, {empty} at first");
+        assert_eq!(index.check_structure(), Ok(()));
+    }
+}
+
+/// Each thread removes its oldest key for each one that it inserts.
+#[test]
+fn the_oldest_leaves_are_given_back_as_keys_ascend() {
+    const KEPT: u64 = if cfg!(miri) { 10 } else { 200 };
+    for threads in [1, 4] {
+        let index = BlinkHash::<u64>::with_options(options());
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let index = &index;
+                scope.spawn(move || {
+                    for n in 0..KEYS {
+                        index.insert(n * threads + thread, n);
+                        if let Some(oldest) = n.checked_sub(KEPT) {
+                            assert_eq!(index.remove(oldest * threads + thread), Some(oldest));
+                        }
+                    }
+                });
+            }
+        });
+        let live = (KEYS - KEPT) * threads..KEYS * threads;
+        assert_eq!(index.first(), Some((live.start, KEYS - KEPT)));
+        let guard = &crossbeam_epoch::pin();
+        let all = index.trunk.check(guard).expect("sound");
+        let is_passed = |high: Option<[u64; 1]>| high.is_some_and(|high| high <= [live.start]);
+        let passed = all.iter().filter(|leaf| is_passed(leaf.high)).count();
+        assert!(passed <= 4, "first() passes {passed} leaves");
+        let fresh = BlinkHash::<u64>::with_options(options());
+        live.clone().for_each(|key| fresh.insert(key, key));
+        let [bytes, expected] = [&index, &fresh].map(|index| index.memory_use().total());
+        assert!(
+            bytes <= 3 * expected,
+            "{bytes}, {expected} without the removed keys"
+        );
+        assert_eq!(index.check_structure(), Ok(()));
+    }
+}
+
+/// Removals leave the marks of their buckets behind.
+#[test]
+fn a_leaf_without_entries_gets_no_view() {
+    let index = BlinkHash::<u64>::with_options(options());
+    (0..20).for_each(|key| index.insert(key, key));
+    (0..20).for_each(|key| assert_eq!(index.remove(key), Some(key)));
+    let guard = &crossbeam_epoch::pin();
+    let leaf = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = leaf.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    assert!(index.is_empty());
+    assert_eq!(leaf.view().lock().capacity(), 0);
+    index.insert(7, 7);
+    assert_eq!(index.first(), Some((7, 7)));
+    assert_eq!(leaf.view().lock().capacity(), leaf.buckets().len() * BUCKET_CAP);
+}
+
+#[test]
+fn removers_convert_what_was_scanned() {
+    let index = ascending();
+    let guard = &crossbeam_epoch::pin();
+    let is_sorted = |key: u64| {
+        let found = index.trunk.find_leaf(&Aim::At([key]), guard);
+        found.is_some_and(|found| found.node.downcast::<SortedLeaf<[u64; 1]>>().is_some())
+    };
+    let [from, to] = [index.fences()[0], index.fences()[1]];
+    let mut buffer = ([0; 8], [0; 8]);
+    assert_eq!(index.scan(0.., &mut buffer.0, &mut buffer.1), 8);
+    assert!(!is_sorted(0));
+    (from..to).for_each(|key| assert_eq!(index.remove(key), Some(key)));
+    assert!(is_sorted(0), "scanned");
+    assert!(is_sorted(from), "emptied");
+    assert_eq!(index.check_structure(), Ok(()));
 }
 
 /// A split is a few stores; entries move when their buckets are next accessed.

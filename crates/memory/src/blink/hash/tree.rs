@@ -19,8 +19,9 @@ use crate::map::shared_map::shared_map;
 use crate::search::columns::Words;
 use crate::sync::primitive::Backoff;
 
-/// Conversions that a writer performs at a split: more than one, so that a backlog shrinks.
-const CONVERSIONS_PER_SPLIT: usize = 2;
+/// Conversions that a writer performs at a split, or at a look for emptied leaves: more than one,
+/// so that a backlog shrinks.
+const CONVERSIONS_AT_ONCE: usize = 2;
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values, for many threads that insert
 /// ascending keys.
@@ -29,7 +30,7 @@ const CONVERSIONS_PER_SPLIT: usize = 2;
 /// KiB, whose buckets are latched one by one: writers rarely meet. Scanned leaves are converted to
 /// sorted ones. Inserts and lookups take O(log n), with fewer levels than a B-link tree; a range
 /// takes O(log n) to begin with and O(1) for each entry in sorted leaves, while a hash leaf is
-/// searched completely.
+/// searched completely. Leaves that removals empty are given back, but for the right-most.
 ///
 /// ```
 /// use bedload_memory::BlinkHash;
@@ -50,7 +51,7 @@ pub struct BlinkHash<K: Key> {
     pub(super) trunk: Trunk<K::Words>,
     pub(super) options: BlinkHashOptions,
     pub(super) spare: SpareBuckets<K::Words>,
-    /// Low fences of scanned leaves that a writer is to convert.
+    /// Low fences of leaves that a writer is to convert.
     to_convert: Mutex<VecDeque<Option<K::Words>>>,
 }
 
@@ -147,7 +148,12 @@ impl<K: Key> BlinkHash<K> {
             };
             if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
                 match leaf.remove(&key, found.version) {
-                    Ok(removed) => return removed,
+                    Ok(removed) => {
+                        if removed.empties_bucket {
+                            self.note_emptied(found.node, leaf, guard);
+                        }
+                        return removed.value;
+                    }
                     Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
                 }
             } else if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>()
@@ -207,17 +213,15 @@ impl<K: Key> BlinkHash<K> {
         covers.then_some(FoundNode { node, version, low })
     }
 
-    /// Requests that a writer converts the leaf with this low fence. Does not wait; the request is
-    /// dropped if the queue is locked.
+    /// Requests that a writer converts the leaf with this low fence. The queue is locked for no
+    /// longer than this takes.
     pub(super) fn ask_for_conversion(&self, low: Option<K::Words>) {
-        if let Some(mut to_convert) = self.to_convert.try_lock() {
-            to_convert.push_back(low);
-        }
+        self.to_convert.lock().push_back(low);
     }
 
     /// Converts a few of the requested leaves.
-    fn convert_some(&self, guard: &Guard) {
-        for _ in 0..CONVERSIONS_PER_SPLIT {
+    pub(super) fn convert_some(&self, guard: &Guard) {
+        for _ in 0..CONVERSIONS_AT_ONCE {
             let Some(next) = self
                 .to_convert
                 .try_lock()

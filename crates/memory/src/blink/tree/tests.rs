@@ -1,9 +1,12 @@
 //! The contract, with nodes so small that splits and merges are common.
 
+use std::ops::Range;
+
 use bedload_testkit::contract::Keys;
 
 use super::BlinkTree;
 use crate::blink::aim::Aim;
+use crate::blink::inner::INNER_CAP;
 use crate::blink::sorted_leaf::LEAF_CAP;
 use crate::map::contract::Subject;
 use crate::map::key::Key;
@@ -32,6 +35,27 @@ fn emptied_nodes_are_given_back() {
         assert!(tree.is_empty());
         assert!(leaves() <= 8, "{}", leaves());
     }
+}
+
+/// An inner node whose neighbour is full keeps its only leaf. When there is room, both merge.
+#[test]
+fn an_only_child_merges_with_its_parent() {
+    let tree = BlinkTree::<u64>::new();
+    let guard = &crossbeam_epoch::pin();
+    let leaves = || tree.trunk.check(guard).expect("sound").len();
+    let remove = |keys: Range<u64>| keys.for_each(|key| assert_eq!(tree.remove(key), Some(key)));
+    // Leaves of 7 entries; 8 of them below the first inner node, the rest below a full one.
+    let first = INNER_CAP as u64 * 7;
+    (0..first + 7 * (INNER_CAP as u64 + 1)).for_each(|key| tree.insert(key, key));
+    let full = leaves();
+    remove(0..first - 1);
+    assert_eq!(leaves(), full - INNER_CAP + 1, "one with the last key");
+    // Makes room in the full node.
+    remove(first + 14..first + 21);
+    assert_eq!(leaves(), full - INNER_CAP);
+    remove(first - 1..first);
+    assert_eq!(leaves(), full - INNER_CAP - 1);
+    assert_eq!(tree.check_structure(), Ok(()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crossbeam_epoch::Guard;
 
-use super::Trunk;
+use super::{FoundNode, Trunk};
 use crate::blink::aim::Aim;
 use crate::blink::inner::Inner;
 use crate::blink::node::NodePtr;
@@ -17,37 +17,47 @@ enum Outcome {
     Merged { parent_is_underfull: bool },
     /// No neighbour to merge with.
     Useless,
+    /// No neighbour under the same parent, before that is merged with one of its own.
+    OnlyChild,
     /// Another thread was at work there.
     Contended,
 }
 
-/// Attempts under contention. A node that stays nearly empty only costs memory.
+/// Attempts under contention, unless a leaf is empty. A node that stays nearly empty only costs
+/// memory.
 const ATTEMPTS: u32 = 8;
 
 impl<W: Words> Trunk<W> {
     /// Merges the leaf that covers `key` with a neighbour if both are nearly empty, and likewise
-    /// the nodes above it. The caller holds no latch.
-    pub(crate) fn merge_around(&self, key: W, guard: &Guard) {
+    /// the nodes above it. The caller holds no latch. Waits for other threads if the leaf
+    /// `is_empty`: no later removal would try again.
+    pub(crate) fn merge_around(&self, key: W, is_empty: bool, guard: &Guard) {
         let mut level = 0;
+        // The lowest level that waits for a merge of its parent.
+        let mut lonely = None;
         let mut backoff = Backoff::default();
         let mut attempts = 0;
         while attempts < ATTEMPTS {
             match self.try_merge(key, level, guard) {
-                Outcome::Merged {
-                    parent_is_underfull: true,
-                } => level += 1,
-                Outcome::Merged {
-                    parent_is_underfull: false,
+                Outcome::Merged { parent_is_underfull } => match lonely.take() {
+                    Some(below) => level = below,
+                    None if parent_is_underfull => level += 1,
+                    None => return,
+                },
+                Outcome::OnlyChild => {
+                    lonely = lonely.or(Some(level));
+                    level += 1;
                 }
-                | Outcome::Useless => return,
+                Outcome::Useless => return,
                 Outcome::Contended => {
-                    attempts += 1;
+                    attempts += u32::from(level > 0 || !is_empty);
                     backoff.wait();
                 }
             }
         }
     }
 
+    /// Merges the node of a level that covers `key` with its left neighbour or else its right one.
     fn try_merge(&self, key: W, level: u8, guard: &Guard) -> Outcome {
         let Some(above) = self.find(&Aim::At(key), level + 1, guard) else {
             return Outcome::Useless;
@@ -55,17 +65,43 @@ impl<W: Words> Trunk<W> {
         let Some(parent) = above.node.downcast::<Inner<W>>() else {
             return Outcome::Useless;
         };
-        let place = parent.place(&Aim::At(key)).max(1);
+        let (place, len) = (parent.place(&Aim::At(key)), parent.header().len());
+        if !above.node.latch.validate(above.version) {
+            return Outcome::Contended;
+        }
+        if len == 0 {
+            return Outcome::OnlyChild;
+        }
+        for right in [place, place + 1] {
+            if (1..=len).contains(&right) {
+                match self.try_merge_pair(&above, parent, right, guard) {
+                    Outcome::Useless => {}
+                    outcome => return outcome,
+                }
+            }
+        }
+        Outcome::Useless
+    }
+
+    /// Merges the child at `place`, which is not the first, with its left neighbour.
+    fn try_merge_pair(
+        &self,
+        above: &FoundNode<'_, W>,
+        parent: &Inner<W>,
+        place: usize,
+        guard: &Guard,
+    ) -> Outcome {
         let pair = parent.child(place - 1, guard).zip(parent.child(place, guard));
         if !above.node.latch.validate(above.version) {
             return Outcome::Contended;
         }
-        if parent.header().len() < place {
-            return Outcome::Useless;
-        }
         let Some(((_, left), (Some(fence), right))) = pair else {
             return Outcome::Useless;
         };
+        // A latch would turn away the writers of a hash leaf, which never merges.
+        if !left.may_merge() || !right.may_merge() {
+            return Outcome::Useless;
+        }
         interleave();
         let Some(left_latched) = left.latch.try_latch_now() else {
             return Outcome::Contended;
@@ -83,7 +119,7 @@ impl<W: Words> Trunk<W> {
         let Some(above_latched) = above.node.latch.try_latch(above.version) else {
             return Outcome::Contended;
         };
-        if level == 0 && right.is_rightmost() {
+        if right.level() == 0 && right.is_rightmost() {
             self.set_rightmost(left, right_latched.writer());
         }
         interleave();

@@ -155,10 +155,10 @@ impl<W: Words> Trunk<W> {
         let latched = found.node.latch.try_latch(found.version)?;
         let value = leaf.value(place);
         leaf.remove(place, latched.writer());
-        let is_underfull = leaf.is_underfull();
+        let (is_underfull, is_empty) = (leaf.is_underfull(), leaf.len() == 0);
         drop(latched);
         if is_underfull {
-            self.merge_around(key, guard);
+            self.merge_around(key, is_empty, guard);
         }
         Some(value)
     }

@@ -82,6 +82,11 @@ impl Joining {
         }
     }
 
+    /// Returns the bytes used on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.late.bytes() + self.joined.as_ref().map_or(0, |_| size_of::<Joined>())
+    }
+
     /// Calls `visit` with the entries of a leaf between the bounds, neither of which is the
     /// greatest possible key, joined with late ones; the newer of these lie between the bounds.
     /// Prefetches the next leaf meanwhile, if it is to be joined.

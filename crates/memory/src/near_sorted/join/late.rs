@@ -44,6 +44,11 @@ impl SortedLate {
         }
     }
 
+    /// Returns the bytes used on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.many.bytes()
+    }
+
     /// Returns a leaf's pending entries and newer ones of its range, ascending; of equal keys the
     /// newest.
     #[inline(always)]

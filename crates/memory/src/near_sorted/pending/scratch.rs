@@ -38,6 +38,9 @@ impl Scratch {
 
     /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.run.bytes()
+        self.joining.bytes()
+            + self.run.bytes()
+            + self.routes.capacity() * size_of::<Route>()
+            + self.packed.capacity() * size_of::<(u64, Leaf)>()
     }
 }

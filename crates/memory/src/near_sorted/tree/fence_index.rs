@@ -138,6 +138,15 @@ impl FenceIndex {
         }
     }
 
+    /// Returns the bytes used on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        let groups: usize = self.upper.iter().map(Vec::capacity).sum();
+        self.fences.capacity() * size_of::<u64>()
+            + self.slots.bytes()
+            + self.upper.capacity() * size_of::<Vec<[u64; LANES]>>()
+            + groups * size_of::<[u64; LANES]>()
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let fences = self.fences();
         if fences[0] != 0 || !fences.is_sorted_by(|a, b| a < b) {

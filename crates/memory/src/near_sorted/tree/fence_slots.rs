@@ -97,6 +97,11 @@ impl FenceSlots {
         self.places[behind..].iter_mut().for_each(|place| *place -= 1);
     }
 
+    /// Returns the bytes used on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places.capacity() * size_of::<u32>()
+    }
+
     /// Checks the invariants.
     pub(crate) fn check(&self, fences: &[u64]) -> Result<(), String> {
         for (slot, &place) in self.places.iter().enumerate() {

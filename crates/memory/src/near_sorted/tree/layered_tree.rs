@@ -255,7 +255,8 @@ impl<L: Layer> LayeredTree<L> {
     /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let branches: usize = self.branches.iter().map(|branch| branch.bytes()).sum();
-        branches + self.spare.bytes()
+        let pointers = self.branches.capacity() * size_of::<Box<Branch<L>>>();
+        self.index.bytes() + pointers + branches + self.spare.bytes()
     }
 
     /// Returns the fill of the leaves, from 0 to 1.

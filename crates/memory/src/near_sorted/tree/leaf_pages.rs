@@ -124,9 +124,10 @@ impl PagePool {
         LeafPage { page, _piece: piece }
     }
 
-    /// Returns the bytes of all pages taken.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.pages * size_of::<Page>()
+    /// Returns the bytes of all pieces, if none was freed.
+    pub(crate) fn bytes(&self) -> usize {
+        let free = self.piece.as_ref().map_or(0, |piece| piece.pages() - self.taken);
+        (self.pages + free) * size_of::<Page>()
     }
 }
 
@@ -186,8 +187,9 @@ mod tests {
             page.keys.fill(number);
             page.values.fill(!number);
             pages.push(page);
+            assert!(pool.bytes() >= pages.len() * 4096);
         }
-        assert_eq!(pool.bytes(), pages.len() * 4096);
+        assert_eq!(pool.bytes(), pages.len() * 4096, "the last piece is used up");
         drop(pool);
         // Drops every other page, and with them the pieces without remaining pages.
         let mut number = 0;

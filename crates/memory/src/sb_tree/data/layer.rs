@@ -31,6 +31,9 @@ use crate::sync::version_latch::{Latched, Version, Writer};
 /// Maximum number of blocks passed on the way to one that the search layer does not know.
 pub(crate) const WALK_MAX: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 
+/// Attempts to merge a block that has entries while other threads are in the way.
+const MERGE_ATTEMPTS: u32 = 8;
+
 /// Blocks that are searched in parallel, to insert entries into them.
 const AT_ONCE: usize = 8;
 
@@ -52,6 +55,16 @@ pub(crate) enum Change<T> {
     NoBlock,
     /// The caller's condition refused it.
     Refused,
+}
+
+/// Outcome of an attempt to merge a block with a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merging {
+    Merged,
+    /// Both have too many entries, or the block is an only child.
+    Needless,
+    /// Another thread holds a latch or the lock.
+    InTheWay,
 }
 
 /// A block that covers a key, if its version is still valid.
@@ -454,47 +467,70 @@ impl<W: Words> Blocks<W> {
             let (place, _) = block.search(key);
             let value = block.value(place);
             block.remove(place, latched.writer());
-            let is_underfull = block.is_underfull();
+            let (is_underfull, is_empty) = (block.is_underfull(), block.len() == 0);
             drop(latched);
             if is_underfull {
-                self.merge_around(key);
+                self.merge_around(key, is_empty);
             }
             return Change::Made(Some(value));
         }
     }
 
-    /// Merges the block that covers `key` with a neighbour if both are nearly empty, and no thread
-    /// is in the way.
-    fn merge_around(&self, key: &W) {
+    /// Merges the block that covers `key` with neighbours as long as it or one of them is nearly
+    /// empty. The caller holds no latch. Waits for other threads if the block `is_empty`: no later
+    /// removal would try again.
+    fn merge_around(&self, key: &W, is_empty: bool) {
+        let mut backoff = Backoff::default();
+        let mut attempts = 0;
+        while is_empty || attempts < MERGE_ATTEMPTS {
+            match self.try_merge(key) {
+                Merging::Merged => {}
+                Merging::InTheWay => {
+                    attempts += 1;
+                    backoff.wait();
+                }
+                Merging::Needless => return,
+            }
+        }
+    }
+
+    fn try_merge(&self, key: &W) -> Merging {
         let Ok(mut growth) = self.growth.try_lock() else {
-            return;
+            return Merging::InTheWay;
         };
+        // Or the emptied block may be one that the search layer does not lead to.
+        if !self.tell(key, &mut growth) {
+            return Merging::InTheWay;
+        }
         // An only child has no neighbour in its node.
         self.search.merge_nodes(key, &mut growth);
-        let Some((left, right)) = self.search.pair(key, &growth) else {
-            return;
+        let Some(pair) = self.search.pair(key, &growth) else {
+            return Merging::Needless;
         };
+        let (left, right) = (pair.left, pair.right);
         let Some(left_latched) = left.latch.try_latch_now() else {
-            return;
+            return Merging::InTheWay;
         };
+        // The left one may have been split meanwhile.
         if !std::ptr::eq(left.right(), right) || left.state() == BlockState::Dead {
-            return;
+            return Merging::InTheWay;
         }
         interleave();
         let Some(right_latched) = right.latch.try_latch_now() else {
-            return;
+            return Merging::InTheWay;
         };
         if !left.can_absorb(right) {
-            return;
+            return Merging::Needless;
         }
         // Not derived from a reference: it keeps its neighbours in the same piece reachable.
         let dying = NonNull::new(left.right());
         left.absorb(right, left_latched.writer());
-        self.search.remove_right_of_pair(key, &mut growth);
+        self.search.remove_right(&pair, key, &mut growth);
         drop(right_latched);
         if let Some(dying) = dying {
             self.give_back(dying);
         }
+        Merging::Merged
     }
 
     /// Adds the memory use.

@@ -110,6 +110,15 @@ pub(crate) struct Growth<W: Words> {
 // SAFETY: it owns the nodes, which are `Send` and `Sync`.
 unsafe impl<W: Words> Send for Growth<W> {}
 
+/// Two neighbouring blocks under one node.
+#[derive(Debug)]
+pub(crate) struct BlockPair<'s, W: Words> {
+    pub(crate) left: &'s Block<W>,
+    pub(crate) right: &'s Block<W>,
+    node: &'s Node<W>,
+    right_place: usize,
+}
+
 /// The path to a block: nodes from the root down, and the child's position in each.
 type Path<'s, W> = Vec<(&'s Node<W>, usize)>;
 
@@ -309,16 +318,26 @@ impl<W: Words> SearchLayer<W> {
     }
 
     /// Returns the block at which a descent for `key` ends and its right neighbour in the same
-    /// node; or, if it is the last of its node, its left neighbour and itself.
-    pub(crate) fn pair(&self, key: &W, _growth: &Growth<W>) -> Option<(&Block<W>, &Block<W>)> {
+    /// node; or, if it is the last of its node or its left neighbour is empty, the left neighbour
+    /// and itself.
+    pub(crate) fn pair(&self, key: &W, _growth: &Growth<W>) -> Option<BlockPair<'_, W>> {
         let (node, place) = self.path(key).pop()?;
-        let right = if place + 1 < node.len() { place + 1 } else { place };
-        let left = right.checked_sub(1)?;
         let block = |place: usize| {
             // SAFETY: a child at level 0 is a block (rule 2).
             unsafe { &*node.child(place).cast::<Block<W>>() }
         };
-        Some((block(left), block(right)))
+        let left_is_empty = place > 0 && block(place - 1).len() == 0;
+        let right_place = if place + 1 < node.len() && !left_is_empty {
+            place + 1
+        } else {
+            place
+        };
+        Some(BlockPair {
+            left: block(right_place.checked_sub(1)?),
+            right: block(right_place),
+            node,
+            right_place,
+        })
     }
 
     /// Returns the block at which a descent for `key` ends and its right neighbour, if both are in
@@ -350,25 +369,30 @@ impl<W: Words> SearchLayer<W> {
         }
     }
 
-    /// Removes the right one of the pair that a descent for `key` leads to, and merges nodes that
-    /// have become empty enough.
-    pub(crate) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
-        if let Some((node, place)) = self.path(key).pop() {
-            node.remove(if place + 1 < node.len() { place + 1 } else { place });
-        }
+    /// Removes the right one of a [pair](Self::pair), found for `key` under the same lock, and
+    /// merges nodes that have become empty enough.
+    pub(crate) fn remove_right(&self, pair: &BlockPair<'_, W>, key: &W, growth: &mut Growth<W>) {
+        pair.node.remove(pair.right_place);
         self.merge_nodes(key, growth);
     }
 
     /// Merges nodes on the path to `key` that are empty enough with a neighbour under the same
     /// parent.
     pub(crate) fn merge_nodes(&self, key: &W, growth: &mut Growth<W>) {
+        while self.merge_a_node(key, growth) {}
+    }
+
+    /// Merges the lowest such node. An only child has no neighbour until its parent is merged.
+    fn merge_a_node(&self, key: &W, growth: &mut Growth<W>) -> bool {
         let mut path = self.path(key);
         let mut below = path.pop();
         while let Some((node, _)) = below {
             below = path.pop();
-            let Some((parent, place)) = below else { return };
+            let Some((parent, place)) = below else {
+                return false;
+            };
             if node.len() > FANOUT / 4 {
-                return;
+                return false;
             }
             let mut pairs = [place + 1, place]
                 .into_iter()
@@ -380,7 +404,7 @@ impl<W: Words> SearchLayer<W> {
             let Some(right_place) =
                 pairs.find(|&right| child(right - 1).len() + child(right).len() <= FANOUT / 4 * 3)
             else {
-                return;
+                continue;
             };
             let (left, right) = (child(right_place - 1), child(right_place));
             let (left_len, right_len) = (left.len(), right.len());
@@ -393,7 +417,9 @@ impl<W: Words> SearchLayer<W> {
             left.draw();
             parent.remove(right_place);
             growth.free[right.level as usize].push(NonNull::from(right));
+            return true;
         }
+        false
     }
 
     /// Returns the blocks from left to right, as children of the nodes of level 0: for checks.

@@ -76,7 +76,6 @@ pub(crate) struct Merge<W> {
     in_order: usize,
     /// Entries with greater keys are excluded.
     greatest: W,
-    entries: usize,
 }
 
 impl<W: Words> LogRun<W> {
@@ -109,7 +108,6 @@ impl<W: Words> Merge<W> {
             runs: Vec::new(),
             in_order: 0,
             greatest: *greatest,
-            entries: 0,
         };
         for &Closed {
             writer,
@@ -125,7 +123,6 @@ impl<W: Words> Merge<W> {
             } else {
                 log.upper_bound(greatest, counted.len())
             };
-            merge.entries += end;
             if end > 0 {
                 merge.runs.push(LogRun {
                     writer,
@@ -179,14 +176,14 @@ impl<W: Words> Merge<W> {
         Self {
             in_order: runs.len(),
             greatest: end,
-            entries: runs.iter().map(|run| run.end - run.next).sum(),
             runs,
         }
     }
 
-    /// Returns the number of entries at the beginning, or slightly more.
+    /// Returns the number of entries left, equal keys counted each time; before all logs are sorted
+    /// it may include excluded ones.
     pub(crate) fn entries(&self) -> usize {
-        self.entries
+        self.runs.iter().map(|run| run.end - run.next).sum()
     }
 
     /// Sorts a stretch of a log; `false` if all logs are sorted.

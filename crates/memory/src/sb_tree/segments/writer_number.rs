@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 
-/// Threads that have a log each; all others share the last one.
+/// Logs of an index. Threads with lesser numbers have one each; all others share the last.
 pub(crate) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
 /// The pseudo-writer of entries that the previous generation left to this one. The role's holder
