@@ -6,12 +6,15 @@ use std::path::Path;
 
 use super::figures::number;
 use super::results::{Kept, Results};
+use crate::subjects::SAME_AGAIN;
 
 /// Compares two files of results: lists the figures whose ranges over all rounds do not overlap,
 /// with the ratio of the medians, greatest change first. For two directories, compares the files
 /// that both have, with a line for each: the factor by which the medians of its figures differ, for
-/// at most half of them and for nine in ten; and the same of each figure divided by the baseline's
-/// in the same run, which does not depend on the machine's speed.
+/// at most half of them and for nine in ten; the same of each figure divided by the baseline's in
+/// the same run, which does not depend on the machine's speed; and the same of the ratios of
+/// `same-again` alone. That is the baseline's code measured once more, whose ratio is 1 but for
+/// noise: two runs agree where other ratios differ by no more than these.
 ///
 /// # Errors
 ///
@@ -48,40 +51,65 @@ pub fn compare(before: &Path, after: &Path) -> io::Result<String> {
 /// The lines of the files that two directories have.
 fn changes(before: &Results, after: &Results) -> String {
     let head = "figures  half by  nine in ten";
-    let mut text = format!("{:24} {head}  to the baseline: {head}\n", "file");
-    let mut all = (Vec::new(), Vec::new());
+    let mut text = format!(
+        "{:24} {head}  to the baseline: {head}  same-again: {head}\n",
+        "file"
+    );
+    let mut all = Changes::default();
     for name in before.names() {
         let (Some((_, kept)), Some((_, again))) = (before.file(name), after.file(name)) else {
             continue;
         };
-        let pairs = in_both(kept, again);
-        let medians: Vec<f64> = pairs.iter().map(change).collect();
-        let ratios: Vec<f64> = pairs.iter().filter_map(change_of_ratio).collect();
-        if !medians.is_empty() {
-            all.0.extend_from_slice(&medians);
-            all.1.extend_from_slice(&ratios);
-            text += &line(name, medians, ratios);
+        let of_file = Changes::of(&in_both(kept, again));
+        if !of_file.medians.is_empty() {
+            all.medians.extend_from_slice(&of_file.medians);
+            all.ratios.extend_from_slice(&of_file.ratios);
+            all.noise.extend_from_slice(&of_file.noise);
+            text += &of_file.line(name);
         }
     }
-    if !all.0.is_empty() {
-        text += &line("all", all.0, all.1);
+    if !all.medians.is_empty() {
+        text += &all.line("all");
     }
     text
 }
 
-/// A line: how many figures there are, and their changes; then the same of ratios.
-fn line(name: &str, medians: Vec<f64>, ratios: Vec<f64>) -> String {
-    let part = |mut changes: Vec<f64>| {
-        changes.sort_by(f64::total_cmp);
-        let at = |tenths: usize| {
-            let last = changes.len().checked_sub(1)?;
-            Some(number(changes[last * tenths / 10].exp()))
+/// How figures differ between two runs, as logarithms of factors.
+#[derive(Debug, Default)]
+struct Changes {
+    medians: Vec<f64>,
+    /// Of the ratios to the baseline.
+    ratios: Vec<f64>,
+    /// Those of the ratios that belong to `same-again`.
+    noise: Vec<f64>,
+}
+
+impl Changes {
+    fn of(pairs: &[(&Kept, &Kept)]) -> Self {
+        let same_again = pairs.iter().filter(|(kept, _)| kept.subject == SAME_AGAIN);
+        Self {
+            medians: pairs.iter().map(change).collect(),
+            ratios: pairs.iter().filter_map(change_of_ratio).collect(),
+            noise: same_again.filter_map(change_of_ratio).collect(),
+        }
+    }
+
+    /// The line of a file: for each of the three, how many there are, and what half of them and
+    /// nine in ten are at most.
+    fn line(self, name: &str) -> String {
+        let part = |mut changes: Vec<f64>| {
+            changes.sort_by(f64::total_cmp);
+            let at = |tenths: usize| {
+                let last = changes.len().checked_sub(1)?;
+                Some(number(changes[last * tenths / 10].exp()))
+            };
+            let (half, most) = (at(5).unwrap_or_default(), at(9).unwrap_or_default());
+            format!("{:7}  {half:>7}  {most:>11}", changes.len())
         };
-        let (half, most) = (at(5).unwrap_or_default(), at(9).unwrap_or_default());
-        format!("{:7}  {half:>7}  {most:>11}", changes.len())
-    };
-    let line = format!("{name:24} {}  {:17}{}", part(medians), "", part(ratios));
-    line.trim_end().to_owned() + "\n"
+        let (medians, ratios, noise) = (part(self.medians), part(self.ratios), part(self.noise));
+        let line = format!("{name:24} {medians}  {:17}{ratios}  {:12}{noise}", "", "");
+        line.trim_end().to_owned() + "\n"
+    }
 }
 
 /// The figures that two files have.

@@ -1,7 +1,8 @@
 //! Compares and formats figures.
 
 use super::results::{Kept, Results};
-use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
+use crate::subjects::SAME_AGAIN;
+use crate::subjects::tables::TABLE_BASELINE;
 
 /// A bound and not a store, so it is excluded from comparisons.
 const FILE_SUBJECT: &str = "parquet";
@@ -22,7 +23,7 @@ pub(super) fn subjects(records: &[Kept]) -> Vec<&str> {
     let mut names = distinct(records.iter().map(|kept| kept.subject.as_str()));
     names.sort_by_key(|&name| match name {
         TABLE_BASELINE => (0, name),
-        TABLE_BASELINE_AGAIN => (1, name),
+        SAME_AGAIN => (1, name),
         FILE_SUBJECT => (3, name),
         _ => (2, name),
     });
@@ -39,7 +40,7 @@ pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str) -
     let ours = results.figure(file, degree, metric, TABLE_BASELINE)?;
     let (_, records) = results.file(file)?;
     let peers = subjects(records).into_iter();
-    let peers = peers.filter(|name| ![TABLE_BASELINE, TABLE_BASELINE_AGAIN, FILE_SUBJECT].contains(name));
+    let peers = peers.filter(|name| ![TABLE_BASELINE, SAME_AGAIN, FILE_SUBJECT].contains(name));
     let of_peers = peers.filter_map(|peer| results.figure(file, degree, metric, peer));
     let medians = of_peers.map(|kept| kept.median);
     Some(if is_rate(&ours.unit) {

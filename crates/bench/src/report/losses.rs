@@ -2,14 +2,14 @@
 
 use super::figures::{distinct, number, rule};
 use super::results::{Kept, Results};
-use crate::subjects::tables::TABLE_BASELINE_AGAIN;
+use crate::subjects::SAME_AGAIN;
 
 /// How many times as long as the baseline a figure must take, besides being outside of all that
 /// the baseline was measured at.
 const LEAST_LOSS: f64 = 1.1;
 
 /// Subjects that are not ours.
-const PEERS: [&str; 2] = [TABLE_BASELINE_AGAIN, "bplustree"];
+const PEERS: [&str; 2] = [SAME_AGAIN, "bplustree"];
 
 /// Writes a row for each metric and setting in which one of ours takes longer than the baseline in
 /// every round, with a column for each of ours: how many times as long, or nothing where it does
@@ -31,7 +31,7 @@ pub(super) fn table(file: &str, baseline: &str, metrics: &str, results: &Results
             let of = |subject| results.figure(file, setting, metric, subject);
             let losses: Vec<Option<f64>> = ours
                 .iter()
-                .map(|subject| loss(of(subject)?, of(baseline)?, of(TABLE_BASELINE_AGAIN)?))
+                .map(|subject| loss(of(subject)?, of(baseline)?, of(SAME_AGAIN)?))
                 .collect();
             if losses.iter().any(Option::is_some) {
                 let cells = losses.iter().map(|loss| loss.map_or_else(String::new, number));

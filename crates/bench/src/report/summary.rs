@@ -2,18 +2,12 @@
 
 use super::figures::{is_rate, number, rule};
 use super::results::Results;
-use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
+use crate::subjects::SAME_AGAIN;
+use crate::subjects::tables::TABLE_BASELINE;
 
 /// The columns: the noise, then the other stores.
 const COLUMNS: [&str; 8] = [
-    TABLE_BASELINE_AGAIN,
-    "lmdb",
-    "redb",
-    "rocksdb",
-    "fjall",
-    "sqlite",
-    "duckdb",
-    "parquet",
+    SAME_AGAIN, "lmdb", "redb", "rocksdb", "fjall", "sqlite", "duckdb", "parquet",
 ];
 
 /// The name of a row, and the file, setting and metric of its figures.

@@ -29,6 +29,9 @@ const fn peer<K>(name: &'static str, make: Make<K>) -> Entrant<Make<K>> {
     }
 }
 
+/// The baseline of a scenario again: the deviation of its ratio from 1 is the noise of a run.
+pub(crate) const SAME_AGAIN: &str = "same-again";
+
 /// The subject that ratios refer to.
 pub const BASELINE: &str = "blink-tree";
 
@@ -40,7 +43,7 @@ pub const INDEXES: &[Entrant<Make>] = &[
     ours("sb-tree", indexes::sb_tree),
     ours("sb-tree-reserved", indexes::sb_tree_reserved),
     ours("sb-tree-again", indexes::sb_tree_reserved),
-    ours("same-again", indexes::blink_tree),
+    ours(SAME_AGAIN, indexes::blink_tree),
     peer("bplustree", peers::bplustree),
     peer("scc-tree", peers::scc_tree),
     peer("skip-map", peers::skip_map),

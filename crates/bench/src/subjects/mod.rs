@@ -25,6 +25,7 @@ mod wiredtiger;
 pub(crate) use self::bedload::{every_second, table};
 #[cfg(feature = "coherence")]
 pub use catalogue::LOG_SIZES;
+pub(crate) use catalogue::SAME_AGAIN;
 pub use catalogue::{
     BASELINE, CONVERTING, FACTORS, INDEXES, OF_ADDRESSES, ROW_BASELINE, ROW_STORES, SEGMENTED, TUNINGS,
     indexes_and_buffers, indexes_and_ceiling, indexes_and_hash_table, names,

@@ -185,12 +185,16 @@ fn files_of_results_are_compared() {
     let path = |name: &str| dir.path().join(name);
     let origin = r#"{"command":"c","date":"d","commit":"c","machine":"m","note":""}"#;
     let record = |metric: &str, low: f64, high: f64| {
-        let baseline = if metric == "slower" { "other" } else { "s" };
+        let (subject, baseline) = match metric {
+            "slower" => ("s", "other"),
+            "again" => ("same-again", "s"),
+            _ => ("s", "s"),
+        };
         format!(
-            r#"{{"subject":"s","metric":"{metric}","unit":"ns","median":{low},"min":{low},"max":{high},"rounds":2,"baseline":"{baseline}","ratio":{low},"params":{{}}}}"#
+            r#"{{"subject":"{subject}","metric":"{metric}","unit":"ns","median":{low},"min":{low},"max":{high},"rounds":2,"baseline":"{baseline}","ratio":{low},"params":{{}}}}"#
         )
     };
-    let write = |name: &str, records: [String; 3]| {
+    let write = |name: &str, records: [String; 4]| {
         fs::write(path(name), format!("{origin}\n{}\n", records.join("\n"))).expect("there is room");
     };
     write(
@@ -198,6 +202,7 @@ fn files_of_results_are_compared() {
         [
             record("same", 1.0, 2.0),
             record("slower", 1.0, 2.0),
+            record("again", 1.0, 9.0),
             record("gone", 1.0, 1.0),
         ],
     );
@@ -206,6 +211,7 @@ fn files_of_results_are_compared() {
         [
             record("same", 2.0, 3.0),
             record("slower", 3.0, 4.0),
+            record("again", 5.0, 6.0),
             record("new", 1.0, 1.0),
         ],
     );
@@ -224,7 +230,7 @@ fn files_of_results_are_compared() {
     assert_eq!(status, Some(0));
     assert_eq!(
         text,
-        "2 figures in both, 1 of them apart\n  3.00 × 1.00 → 3.00 ns  s, slower, \n"
+        "3 figures in both, 1 of them apart\n  3.00 × 1.00 → 3.00 ns  s, slower, \n"
     );
     assert_eq!(compare("c.jsonl").0, Some(1), "there is no such file");
 
@@ -244,8 +250,9 @@ fn files_of_results_are_compared() {
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    // The least medians differ by 2 and by 3; one is not of the baseline itself.
-    let found = ["2", "2.00", "2.00", "1", "3.00", "3.00"];
+    // The medians differ by 2, 3 and 5. The first is the baseline's, which has no ratio to another;
+    // the last is noise. Half of few, and nine in ten, are all but the greatest.
+    let found = ["3", "3.00", "3.00", "2", "3.00", "3.00", "1", "5.00", "5.00"];
     assert_eq!(
         of_files[1..].iter().map(|line| line[0]).collect::<Vec<_>>(),
         ["both", "all"]

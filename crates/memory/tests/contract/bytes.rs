@@ -9,8 +9,8 @@ use bedload_testkit::workload::NearlySorted;
 fn tells_its_bytes<T>(what: &str, make: impl FnOnce() -> T, bytes: impl Fn(&T) -> usize) {
     let mut tree = None;
     let measured = allocation_counter::measure(|| tree = Some(make()));
-    let told = bytes(&tree.expect("it was made")) as i64;
-    let allocated = measured.bytes_current;
+    let told = bytes(&tree.expect("it was made")) as u64;
+    let allocated = u64::try_from(measured.bytes_current).expect("the tree is still there");
     assert!(
         told.abs_diff(allocated) <= 4096,
         "{what}: {told}, allocated {allocated}"
@@ -31,7 +31,8 @@ fn near_sorted(keys: impl Iterator<Item = u64>) -> NearSortedTree {
 
 #[test]
 fn trees_tell_what_they_allocate() {
-    const KEYS: u64 = 300_000;
+    const COUNT: usize = 300_000;
+    const KEYS: u64 = COUNT as u64;
     let random = |seed| {
         let mut rng = Rng::new(seed);
         (0..KEYS).map(move |_| rng.next_u64() >> 1)
@@ -40,7 +41,7 @@ fn trees_tell_what_they_allocate() {
         let spec = NearlySorted {
             swapped_percent: 20.0,
             displacement_percent: 5.0,
-            ..NearlySorted::new(KEYS as usize, 3)
+            ..NearlySorted::new(COUNT, 3)
         };
         spec.generate().keys.into_iter()
     };

@@ -9,7 +9,7 @@ use bplustree::BPlusTree;
 use super::turns::{self, Input};
 use crate::record::Figure;
 use crate::runner::Entrant;
-use crate::subjects::{SerialSubject, add_entry};
+use crate::subjects::{SAME_AGAIN, SerialSubject, add_entry};
 
 /// The subject that ratios refer to.
 pub(super) const BASELINE: &str = "btree-map";
@@ -25,7 +25,7 @@ const fn entrant(name: &'static str, is_peer: bool, make: Turn) -> Entrant<Turn>
 pub(super) fn entrants() -> Vec<Entrant<Turn>> {
     vec![
         entrant(BASELINE, false, |input| turns::take(BTreeMap::new, input)),
-        entrant("same-again", false, |input| turns::take(BTreeMap::new, input)),
+        entrant(SAME_AGAIN, false, |input| turns::take(BTreeMap::new, input)),
         entrant("near-sorted", false, |input| {
             turns::take(NearSortedTree::new, input)
         }),

@@ -12,7 +12,7 @@ use super::input::Degree;
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::runner::Entrant;
-use crate::subjects::{SerialSubject, get_sorting, names, sum_of_reads};
+use crate::subjects::{SAME_AGAIN, SerialSubject, get_sorting, names, sum_of_reads};
 
 /// The Bε-tree alone, which ratios refer to.
 const PLAIN: &str = "be-tree";
@@ -34,7 +34,7 @@ fn entrants() -> [Entrant<Turn>; 3] {
     let plain = |name| entrant(name, TurnWork::Mixed, |_| tree());
     [
         plain(PLAIN),
-        plain("be-tree again"),
+        plain(SAME_AGAIN),
         entrant("paper", TurnWork::Mixed, |entries| {
             SaTree::new(tree(), paper(entries))
         }),

@@ -12,15 +12,13 @@ use super::turns;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Trial};
-use crate::subjects::SerialSubject;
+use crate::subjects::{SAME_AGAIN, SerialSubject};
 
 /// The most rounds: more change little here, and take long.
 const ROUNDS_MAX: usize = 3;
 
 /// The textbook B+-tree, which ratios refer to.
 pub(super) const PLAIN: &str = "plain";
-/// The same again: the deviation of its ratio from 1 is the noise of a run.
-pub(super) const PLAIN_AGAIN: &str = "plain again";
 pub(super) const NEAR_SORTED: &str = "near-sorted";
 
 /// An entrant's turn in a round.
@@ -118,7 +116,7 @@ pub(super) fn plain(work: TurnWork) -> Entrant<Turn> {
 }
 
 pub(super) fn plain_again(work: TurnWork) -> Entrant<Turn> {
-    entrant(PLAIN_AGAIN, work, |_| tree(50))
+    entrant(SAME_AGAIN, work, |_| tree(50))
 }
 
 pub(super) fn near_sorted(work: TurnWork) -> Entrant<Turn> {

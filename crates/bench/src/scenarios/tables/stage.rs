@@ -11,7 +11,8 @@ use super::worker::{Reply, Request};
 use crate::plan::Plan;
 use crate::record::Figure;
 use crate::runner::Samples;
-use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant, TableOptions};
+use crate::subjects::SAME_AGAIN;
+use crate::subjects::tables::{TABLE_BASELINE, TableEntrant, TableOptions};
 
 /// The subcommand of a process that runs one store.
 pub const WORKER: &str = "table-worker";
@@ -83,7 +84,7 @@ impl TableStage {
             }
             _ => {
                 let name = self.entrant.name;
-                let is_ours = [TABLE_BASELINE, TABLE_BASELINE_AGAIN].contains(&name);
+                let is_ours = [TABLE_BASELINE, SAME_AGAIN].contains(&name);
                 assert!(!is_ours, "{name} failed at {request:?}");
                 eprintln!("{name} failed at {request:?}");
                 Err(Failed)

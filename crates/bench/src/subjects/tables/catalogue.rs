@@ -6,6 +6,7 @@ use std::path::Path;
 use super::rocksdb;
 use super::{TableOptions, TableStore};
 use super::{bedload, duckdb, fjall, lmdb, parquet, redb, sqlite};
+use crate::subjects::SAME_AGAIN;
 
 /// Opens or creates a store in a directory.
 pub(crate) type Open = fn(&Path, &TableOptions) -> Box<dyn TableStore>;
@@ -36,12 +37,9 @@ const fn store(name: &'static str, open: Open) -> TableEntrant {
 /// The store that ratios refer to.
 pub(crate) const TABLE_BASELINE: &str = "bedload";
 
-/// The same store again: the deviation of its figures from the baseline's is the noise of a run.
-pub(crate) const TABLE_BASELINE_AGAIN: &str = "same-again";
-
 const ALL: &[TableEntrant] = &[
     store(TABLE_BASELINE, bedload::open),
-    store(TABLE_BASELINE_AGAIN, bedload::open),
+    store(SAME_AGAIN, bedload::open),
     store("lmdb", lmdb::open),
     #[cfg(feature = "rocksdb")]
     store("rocksdb", rocksdb::open),

@@ -18,9 +18,7 @@ mod redb;
 mod rocksdb;
 mod sqlite;
 
-pub(crate) use catalogue::{
-    TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant, by_name, stores, stores_and_files,
-};
+pub(crate) use catalogue::{TABLE_BASELINE, TableEntrant, by_name, stores, stores_and_files};
 pub(crate) use contract::{TableOptions, TableStore, timed};
 pub(crate) use duckdb::duckdb_python;
 pub(crate) use readings::{Checksum, KeyedRow, Readings, RowId, row_celsius, row_checksum};
