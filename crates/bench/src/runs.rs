@@ -44,7 +44,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
          in-order/batch-1/writers-16,in-order/batch-100,in-order/batch-400000,in-order/relaxed,\
          in-order/batch-100/relaxed,scrambled/relaxed,in-order/writers-2,in-order/batch-100/writers-2",
     ),
-    run("table-read", "table-read --entries 1000000 --rounds 3"),
+    run("table-read", "table-read --entries 1000000 --rounds 2"),
     run("table-late", "table-late --entries 500000 --rounds 1"),
     run("table-keyed", "table-keyed --entries 500000 --rounds 1"),
     run(
@@ -80,23 +80,23 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     run(
         "timeseries-latency",
-        "timeseries-latency --entries 1000000 --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,btree-map",
+        "timeseries-latency --entries 1000000 --rounds 3 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,btree-map",
     ),
     run(
         "newest-scan",
-        "newest-scan --rounds 2 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
+        "newest-scan --rounds 4 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
     ),
     run(
         "delayed",
-        "delayed --rounds 2 --only same-again,blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree",
+        "delayed --rounds 4 --only same-again,blink-hash,sb-tree,sb-tree-reserved,bplustree,scc-tree",
     ),
     run(
         "ycsb",
-        "ycsb --entries 500000 --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
+        "ycsb --entries 500000 --rounds 3 --only same-again,blink-hash,sb-tree,bplustree,scc-tree",
     ),
     run(
         "ycsb-addresses",
-        "ycsb-addresses --entries 500000 --rounds 1 --only blink-hash,sb-tree,bplustree,scc-tree",
+        "ycsb-addresses --entries 500000 --rounds 3 --only blink-hash,sb-tree,bplustree,scc-tree",
     ),
     run(
         "memory",
@@ -106,7 +106,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("blink-hash-splits", "blink-hash-splits --rounds 1"),
     run(
         "motivation",
-        "motivation --rounds 1 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,skip-map",
+        "motivation --rounds 3 --only same-again,blink-hash,sb-tree,bplustree,scc-tree,skip-map",
     ),
     run("blink-hash-tuning", "blink-hash-tuning --rounds 2"),
     run("blink-hash-conversion", "blink-hash-conversion --rounds 3"),
@@ -121,11 +121,11 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     run(
         "near-sorted-scan",
-        "near-sorted-scan --entries 1000000 --rounds 1",
+        "near-sorted-scan --entries 1000000 --rounds 2",
     ),
     run(
         "near-sorted-mixed",
-        "near-sorted-mixed --entries 1000000 --rounds 2",
+        "near-sorted-mixed --entries 1000000 --rounds 3",
     ),
     run(
         "tpch-receiptdate",
@@ -134,16 +134,16 @@ pub const STORED_RUNS: &[StoredRun] = &[
     run("runs", "runs --entries 2000000 --rounds 3"),
     run("run-filters", "run-filters --entries 2000000 --rounds 2"),
     run("be-tree", "be-tree --entries 2000000 --rounds 2"),
-    run("sware-grid", "sware-grid --entries 500000 --rounds 1"),
+    run("sware-grid", "sware-grid --entries 500000 --rounds 3"),
     run("sware-parts", "sware-parts --entries 1000000 --rounds 2"),
-    run("sware-ablation", "sware-ablation --entries 500000 --rounds 2"),
+    run("sware-ablation", "sware-ablation --entries 500000 --rounds 3"),
     run(
         "sware-buffer-size",
         "sware-buffer-size --entries 1000000 --rounds 2",
     ),
-    run("sware-scale", "sware-scale --entries 2000000 --rounds 1"),
+    run("sware-scale", "sware-scale --entries 2000000 --rounds 3"),
     run("sware-disk", "sware-disk --entries 100000 --rounds 1"),
-    run("sware-be-tree", "sware-be-tree --entries 1000000 --rounds 2"),
+    run("sware-be-tree", "sware-be-tree --entries 1000000 --rounds 3"),
     run("patterns", "patterns --entries 1000000 --rounds 2"),
 ];
 
