@@ -159,8 +159,9 @@ pub(super) fn scan<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng: &
     let mut figures = Vec::new();
     let mut subject = loaded(make, input);
     let mut measure = |metric: &str, ranges: Vec<&[u64]>| {
-        let mut add = |metric: String, mut latencies: Vec<f64>| {
-            figures.extend(percentiles(&metric, &mut latencies));
+        let mut add = |metric: String, latencies: Vec<f64>| {
+            let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
+            figures.push(Figure::new(metric, "ns", mean));
         };
         let each = |sum: &mut dyn FnMut(u64, u64) -> (usize, u64)| -> Vec<f64> {
             ranges.iter().map(|keys| scan_ns(keys, &mut *sum)).collect()
@@ -209,20 +210,6 @@ fn scan_ns(keys: &[u64], sum: impl FnOnce(u64, u64) -> (usize, u64)) -> f64 {
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(count, keys.len(), "a scan differs");
     seconds * 1e9 / count as f64
-}
-
-/// Returns the mean, and the 95th and 99th percentiles.
-fn percentiles(metric: &str, latencies: &mut [f64]) -> Vec<Figure> {
-    latencies.sort_by(f64::total_cmp);
-    let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-    let at = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
-    [
-        (metric.to_owned(), mean),
-        (format!("{metric}, P95"), at(95)),
-        (format!("{metric}, P99"), at(99)),
-    ]
-    .map(|(metric, value)| Figure::new(metric, "ns", value))
-    .to_vec()
 }
 
 /// After 80 % of the keys, inserts the others with a number of lookups per ten operations.
