@@ -95,7 +95,7 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 
-    /// The unit of integers in the time column: s, ms, us or ns since 1970
+    /// What numbers in the time column count since 1970: s, ms, us or ns
     #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
     pub(crate) time_unit: Option<TimeUnit>,
 

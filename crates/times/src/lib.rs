@@ -27,6 +27,7 @@
 //! ```
 
 mod clock;
+mod count;
 mod duration;
 mod error;
 mod period;
@@ -36,10 +37,11 @@ mod written;
 mod zone;
 
 pub use clock::{Clock, Point};
+pub use count::WrittenCount;
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Result};
 pub use period::Period;
 pub use time::Time;
-pub use unit::{nanos_per_tick, parse_unit, ticks_per_second, unit_for_digits, unit_name};
+pub use unit::{digits_of_unit, nanos_per_tick, parse_unit, ticks_per_second, unit_for_digits, unit_name};
 pub use written::WrittenTime;
 pub use zone::Zone;

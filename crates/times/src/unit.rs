@@ -43,6 +43,17 @@ pub fn parse_unit(name: &str) -> Option<TimeUnit> {
     .find(|&unit| unit_name(unit) == name)
 }
 
+/// Returns the digits of a second's fraction that a unit represents: 0, 3, 6 or 9.
+#[must_use]
+pub const fn digits_of_unit(unit: TimeUnit) -> usize {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}
+
 /// Returns the coarsest unit that represents a fraction of this many digits.
 #[must_use]
 pub const fn unit_for_digits(digits: usize) -> TimeUnit {

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, RetentionPause, Snap, Snapshot, Store, Table, TableSchema};
-use bedload_times::unit_name;
 
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result};
 use crate::input::{Wanted, listed};
 use crate::layout;
 use crate::schema::{same_type, type_name};
-use crate::store::{self, time_name, time_type};
+use crate::store::{self, time_name};
 
 /// The store and the table as they are before the run.
 pub(super) struct Found {
@@ -111,14 +110,6 @@ impl Found {
                 )));
             }
             _ => wanted.time = Some(time.to_owned()),
-        }
-        let unit = time_type(schema).0;
-        if wanted.time_unit.is_some_and(|asked| asked != unit) {
-            return Err(Failure::input(format!(
-                "--time-unit: the time column of table {} counts in {}",
-                table.name(),
-                unit_name(unit)
-            )));
         }
         wanted.table = Some(Arc::clone(schema.arrow()));
         Ok(())

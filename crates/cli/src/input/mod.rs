@@ -44,13 +44,13 @@ pub(crate) struct Wanted {
     pub(crate) time: Option<String>,
     /// The columns to read, in this order; all if `None`.
     pub(crate) columns: Option<Vec<String>>,
-    /// Types of columns as the user gave them. Integers in such a column are ticks, if it is one of
+    /// Types of columns as the user gave them. Numbers in such a column are ticks, if it is one of
     /// times.
     pub(crate) given: Vec<Field>,
     /// The columns of the table that the rows go to, if it exists: its types are not to be inferred
     /// either.
     pub(crate) table: Option<SchemaRef>,
-    /// The unit of integers in the time column.
+    /// What a number in the time column counts since 1970.
     pub(crate) time_unit: Option<TimeUnit>,
     /// Texts that stand for no value in CSV.
     pub(crate) nulls: Vec<String>,
@@ -156,12 +156,6 @@ impl Wanted {
             .as_ref()
             .and_then(|table| table.field_with_name(name).ok());
         of_table.is_none_or(Field::is_nullable)
-    }
-
-    /// Whether integers in a column of times are ticks because the user said so. Where times are
-    /// written as such, a stray integer is a mistake.
-    fn takes_ticks(&self, name: &str) -> bool {
-        self.given_field(name).is_some() || (self.is_time(name) && self.time_unit.is_some())
     }
 
     /// The unit of integers in the time column: the one that the user named, else that of the table

@@ -35,6 +35,57 @@ fn integers_for_a_table_that_exists_count_in_its_unit() {
     }
 }
 
+/// As tcpdump, Zeek and many sensors write times.
+#[test]
+fn numbers_with_fractions_are_times() {
+    let place = Place::new();
+    let times = |table: &str| {
+        let rows = place.output(&format!("query s {table} --columns t --format csv"));
+        rows.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [first, second, third] = ["25", "5", "75"].map(|fraction| format!("2013-02-08T17:30:00.{fraction}"));
+    place.write("a.csv", "t,n\n1360344600.25,1\n1360344600.5,2\n");
+    place.write(
+        "a.json",
+        "{\"t\":1360344600.25,\"n\":1}\n{\"t\":\"1360344600.50\",\"n\":2}\n",
+    );
+    for (table, file) in [("csv", "a.csv"), ("json", "a.json")] {
+        place.output(&format!("ingest s {table} {file} --time t --time-unit s"));
+        let found = times(table);
+        assert!(
+            found[0].starts_with(&first) && found[1].starts_with(&second),
+            "{found:?}"
+        );
+    }
+    // The table counts in milliseconds now, and files in whatever they say.
+    place.write("b.csv", "t,n\n1360344600750000000,3\n");
+    place.output("ingest s csv b.csv --time-unit ns");
+    place.write("b.csv", "t,n\n1360344601,4\n");
+    place.output("ingest s csv b.csv --time-unit s");
+    let found = times("csv");
+    assert!(
+        found[2].starts_with(&third) && found[3].starts_with("2013-02-08T17:30:01"),
+        "{found:?}"
+    );
+
+    place.write("c.csv", "t,n\n1360344602,5\n1360344602.0001,6\n");
+    let message = place.run("ingest s csv c.csv --time-unit s").fails(1);
+    let expected = "c.csv:3: `1360344602.0001` in column t is finer than its type timestamp(ms)";
+    assert!(message.starts_with(expected), "{message}");
+    assert_eq!(times("csv"), found, "and nothing of the file is there");
+    let message = place.run("ingest s new a.csv --time t").fails(1);
+    assert!(
+        message.contains("column t holds numbers") && message.contains("--time-unit"),
+        "{message}"
+    );
+    let message = place.run("ingest s csv a.csv").fails(1);
+    assert!(
+        message.contains("`1360344600.25` in column t is not a time"),
+        "{message}"
+    );
+    assert!(message.contains("--time-unit"), "{message}");
+}
+
 #[test]
 fn averages_are_told_once_there_are_rows_enough() {
     let place = Place::new();

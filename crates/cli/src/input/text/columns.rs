@@ -12,7 +12,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, TimeUnit};
-use bedload_times::WrittenTime;
+use bedload_times::{WrittenCount, WrittenTime};
 
 use super::converted::parse_values;
 use super::infer::{keeps_digits, parse_bool};
@@ -50,8 +50,8 @@ pub(super) struct Cells<'a> {
     pub(super) is_given: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
-    /// Whether an integer in a column of times is a number of ticks.
-    pub(super) takes_ticks: bool,
+    /// What a number in a column of times counts since 1970; `None` if numbers are no times.
+    pub(super) counted: Option<TimeUnit>,
 }
 
 impl<'a> Cells<'a> {
@@ -72,7 +72,7 @@ impl<'a> Cells<'a> {
             DataType::Float64 => self.numbers::<Float64Type>(parse_float),
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
-                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.takes_ticks);
+                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.counted);
                 match unit {
                     TimeUnit::Second => self.primitives::<TimestampSecondType>(read),
                     TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(read),
@@ -194,15 +194,27 @@ fn parse_date(text: &str) -> Result<i32, Problem> {
     i32::try_from(days).map_err(|_| Problem::OutOfRange)
 }
 
-/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone.
-fn parse_timestamp(text: &str, unit: TimeUnit, zoned: bool, takes_ticks: bool) -> Result<i64, Problem> {
-    let Some(written) = WrittenTime::parse(text) else {
-        return text.parse().ok().filter(|_| takes_ticks).ok_or(Problem::NoTime);
+/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone, or of
+/// a number of units `counted` since 1970.
+fn parse_timestamp(
+    text: &str,
+    unit: TimeUnit,
+    zoned: bool,
+    counted: Option<TimeUnit>,
+) -> Result<i64, Problem> {
+    let ticks = if let Some(written) = WrittenTime::parse(text) {
+        if written.offset_seconds.is_some() != zoned {
+            return Err(Problem::Zone);
+        }
+        written.ticks(written.offset_seconds.unwrap_or(0), unit)
+    } else if let (true, Ok(ticks)) = (counted == Some(unit), text.parse()) {
+        Some((ticks, false))
+    } else {
+        let of = counted.ok_or(Problem::NoTime)?;
+        let count = WrittenCount::parse(text).ok_or(Problem::NoTime)?;
+        count.ticks(of, unit)
     };
-    if written.offset_seconds.is_some() != zoned {
-        return Err(Problem::Zone);
-    }
-    match written.ticks(written.offset_seconds.unwrap_or(0), unit) {
+    match ticks {
         Some((ticks, false)) => Ok(ticks),
         Some((_, true)) => Err(Problem::TooFine),
         None => Err(Problem::OutOfRange),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
-use bedload_times::{WrittenTime, unit_for_digits};
+use bedload_times::{WrittenCount, WrittenTime, digits_of_unit, unit_for_digits};
 
 use super::json;
 use super::numbers::parse_float;
@@ -25,39 +25,42 @@ struct Candidates {
 /// Why the values of the time column tell no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoTime {
-    /// They are integers of an unknown unit.
-    Integers,
+    /// They are numbers of an unknown unit.
+    Numbers,
     /// None is a time.
     Texts,
 }
 
 /// The type of the time column: the coarsest that keeps the times among `values`, with a zone if
 /// the first has an offset from UTC. Values that are no such time do not count here; their rows are
-/// rejected one by one. Integers are times if `unit` says of what.
+/// rejected one by one. Numbers are times if `unit` says of what; fractions of it are kept.
 pub(super) fn infer_time<'a>(
     values: impl Iterator<Item = &'a [u8]>,
     unit: Option<TimeUnit>,
 ) -> Result<DataType, NoTime> {
     let mut zoned = None;
     let mut fraction_digits = 0;
-    let mut integers = false;
+    let mut numbers = false;
+    let mut count_digits = 0;
     for text in values.filter_map(|value| std::str::from_utf8(value).ok()) {
         if let Some(time) = WrittenTime::parse(text) {
             let has_offset = time.offset_seconds.is_some();
             if *zoned.get_or_insert(has_offset) == has_offset {
                 fraction_digits = fraction_digits.max(time.fraction_digits);
             }
-        } else {
-            integers |= text.parse::<i64>().is_ok();
+        } else if let Some(count) = WrittenCount::parse(text) {
+            numbers = true;
+            count_digits = count_digits.max(count.fraction_digits);
         }
     }
+    let unit = unit.map(|unit| unit_for_digits(digits_of_unit(unit) + count_digits));
     match (zoned, unit) {
         (Some(zoned), unit) => {
             let unit = unit.unwrap_or(unit_for_digits(fraction_digits));
             Ok(DataType::Timestamp(unit, zoned.then(|| Arc::from("UTC"))))
         }
-        (None, Some(unit)) if integers => Ok(DataType::Timestamp(unit, None)),
-        (None, None) if integers => Err(NoTime::Integers),
+        (None, Some(unit)) if numbers => Ok(DataType::Timestamp(unit, None)),
+        (None, None) if numbers => Err(NoTime::Numbers),
         (None, _) => Err(NoTime::Texts),
     }
 }
@@ -259,7 +262,24 @@ mod tests {
             infer(&["2013-01-01"], Some(TimeUnit::Nanosecond)),
             type_of("timestamp(ns)")
         );
-        assert_eq!(infer(&["", "17"], None), Err(NoTime::Integers));
+        assert_eq!(infer(&["", "17"], None), Err(NoTime::Numbers));
+        assert_eq!(infer(&["17.5"], None), Err(NoTime::Numbers));
+        assert_eq!(
+            infer(&["17", "17.50", "17.000"], Some(TimeUnit::Second)),
+            type_of("timestamp(ms)")
+        );
+        assert_eq!(
+            infer(&["0.1234567", "17"], Some(TimeUnit::Second)),
+            type_of("timestamp(ns)")
+        );
+        assert_eq!(
+            infer(&["17.5"], Some(TimeUnit::Millisecond)),
+            type_of("timestamp(us)")
+        );
+        assert_eq!(
+            infer(&["17.5"], Some(TimeUnit::Nanosecond)),
+            type_of("timestamp(ns)")
+        );
         assert_eq!(infer(&["", "soon"], Some(TimeUnit::Second)), Err(NoTime::Texts));
         assert_eq!(infer(&[], None), Err(NoTime::Texts));
     }

@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{Field, Schema, SchemaRef};
-use bedload_times::WrittenTime;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload_times::{WrittenCount, WrittenTime};
 
 pub(super) use self::ahead::RowsAhead;
 use self::columns::{Cells, Problem};
@@ -75,7 +75,8 @@ struct Column {
     inferred: bool,
     is_given: bool,
     is_time: bool,
-    takes_ticks: bool,
+    /// What a number in a column of times counts since 1970; `None` if numbers are no times.
+    counted: Option<TimeUnit>,
 }
 
 /// A row that was left out because it is no record of this text.
@@ -196,14 +197,23 @@ impl TextRows {
             texts.next().is_some_and(|text| text.parse::<i64>().is_ok())
                 && texts.all(|text| WrittenTime::parse(text).is_none())
         };
-        let takes_ticks = self.wanted.takes_ticks(name) || (is_time && !inferred && begins_with_ticks());
+        let ticks = match &data_type {
+            DataType::Timestamp(unit, _) => Some(*unit),
+            _ => None,
+        };
+        let counts_ticks =
+            || self.wanted.given_field(name).is_some() || (is_time && !inferred && begins_with_ticks());
+        let counted = match self.wanted.time_unit.filter(|_| is_time) {
+            Some(unit) => Some(unit),
+            None => ticks.filter(|_| counts_ticks()),
+        };
         Ok(Column {
             place,
             field: Field::new(name, data_type, !is_time && self.wanted.is_nullable(name)),
             inferred,
             is_given: self.wanted.given_field(name).is_some(),
             is_time,
-            takes_ticks,
+            counted,
         })
     }
 
@@ -211,9 +221,9 @@ impl TextRows {
     fn no_time(&self, name: &str, place: usize, no_time: NoTime) -> Failure {
         let file = &self.name;
         let message = match no_time {
-            NoTime::Integers => {
+            NoTime::Numbers => {
                 format!(
-                    "{file}: column {name} holds integers: say what one unit is, with --time-unit s, ms, us or ns"
+                    "{file}: column {name} holds numbers: say what one unit is, with --time-unit s, ms, us or ns"
                 )
             }
             NoTime::Texts if self.held.len() > 0 => {
@@ -316,8 +326,8 @@ impl TextRows {
         };
         let remedy = match problem {
             Problem::NotUtf8 => Some(SKIP.to_owned()),
-            Problem::NoTime if text.parse::<i64>().is_ok() => Some(format!(
-                "if integers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
+            Problem::NoTime if WrittenCount::parse(&text).is_some() => Some(format!(
+                "if numbers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
             )),
             _ if column.inferred => Some(format!(
                 "the type was inferred from the first rows: give another with --schema '{name}:…', or {SKIP}"
@@ -385,7 +395,7 @@ impl TextRows {
                 field: &column.field,
                 is_given: column.is_given,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
-                takes_ticks: column.takes_ticks,
+                counted: column.counted,
             };
             let (array, found) = cells.parse();
             arrays.push(array);
