@@ -16,7 +16,7 @@ const COLUMNS_MAX: usize = MAX_COLUMNS - 1;
 pub(super) type Body<S> = BeTree<I64Order, ColumnRuns, S>;
 
 /// Under test trees of few rows have the shape of large ones.
-const IS_SMALL: bool = cfg!(any(test, fuzzing));
+pub(super) const IS_SMALL: bool = cfg!(any(test, fuzzing));
 
 /// The most rows of a run of a leaf.
 pub(super) const LEAF_ENTRIES: usize = if IS_SMALL { 256 } else { 1 << 18 };

@@ -1,19 +1,20 @@
 //! A head's rows and deletions on their way into the tree.
 
-use std::ops::{AddAssign, Range};
+use std::ops::AddAssign;
 
 use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place};
 use bedload_pages::{PageRead, PageStore};
 use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
 
-use super::body::{Body, LATE_ENTRIES, LEAF_ENTRIES, kind_of, open};
-use crate::error::{Error, Result};
+use super::body::{Body, IS_SMALL, LATE_ENTRIES, LEAF_ENTRIES, kind_of, open};
+use super::ordered_batches::{chunks, for_each_batch};
+use crate::error::Result;
 use crate::rows::{
     ArrivalMeasure, Deletion, Deletions, Head, Place as RowPlace, RowsInOrder, Stretch, TableEntry,
 };
 
 /// Rows that are put in order at a time.
-const BATCH_ROWS: usize = 1 << 14;
+const BATCH_ROWS: usize = if IS_SMALL { 64 } else { 1 << 14 };
 
 /// Bytes that they have at most: far less than the text that an array can hold.
 const BATCH_BYTES_MAX: usize = 512 << 20;
@@ -166,10 +167,7 @@ fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) ->
     for (part, most) in [(0..late, LATE_ENTRIES), (late..rows.len(), LEAF_ENTRIES)] {
         for of_run in chunks(part, most) {
             let mut writer = ColumnRunWriter::new(tree.store(), kind)?;
-            for batch in chunks(of_run, batch_rows) {
-                let columns = rows.columns(batch);
-                writer.push(columns.map_err(|error| Error::schema(error.to_string()))?)?;
-            }
+            for_each_batch(rows, of_run, batch_rows, |columns| Ok(writer.push(columns)?))?;
             runs.extend(writer.finish()?);
         }
     }
@@ -178,12 +176,6 @@ fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) ->
         right_edge: (rows.len() - late) as u64,
         root: late as u64,
     })
-}
-
-/// Splits a range into parts of `len`, the last of which may be shorter.
-fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
-    let end = range.end;
-    range.step_by(len).map(move |begin| begin..end.min(begin + len))
 }
 
 /// The least time of a tree's rows, or one before it; `None` if it has no rows.

@@ -19,6 +19,7 @@
 mod body;
 mod count;
 mod flush;
+mod ordered_batches;
 mod point;
 mod remains;
 mod run_rows;
