@@ -95,7 +95,7 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 
-    /// What numbers in the time column count since 1970: s, ms, us or ns
+    /// The unit of numbers in the time column, which count from 1970: s, ms, us or ns
     #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
     pub(crate) time_unit: Option<TimeUnit>,
 

@@ -77,10 +77,11 @@ fn changes(before: &Results, after: &Results) -> String {
 /// How figures differ between two runs, as logarithms of factors.
 #[derive(Debug, Default)]
 struct Changes {
+    /// Changes of the figures themselves.
     medians: Vec<f64>,
-    /// Of the ratios to the baseline.
+    /// Changes of figures divided by the baseline's.
     ratios: Vec<f64>,
-    /// Those of the ratios that belong to `same-again`.
+    /// The same for `same-again` alone.
     noise: Vec<f64>,
 }
 

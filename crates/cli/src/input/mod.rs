@@ -50,7 +50,7 @@ pub(crate) struct Wanted {
     /// The columns of the table that the rows go to, if it exists: its types are not to be inferred
     /// either.
     pub(crate) table: Option<SchemaRef>,
-    /// What a number in the time column counts since 1970.
+    /// The unit of numbers in the time column, which count from 1970.
     pub(crate) time_unit: Option<TimeUnit>,
     /// Texts that stand for no value in CSV.
     pub(crate) nulls: Vec<String>,

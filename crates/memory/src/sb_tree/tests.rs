@@ -1,6 +1,6 @@
 //! The contract, with nodes so small that splits and merges are common.
 
-use bedload_testkit::contract::Keys;
+use bedload_testkit::contract::{Keys, first_in_first_out};
 
 use super::SbTree;
 use super::SbTreeOptions;
@@ -280,19 +280,11 @@ fn emptied_blocks_are_used_again_by_several_threads() {
     const KEYS: u64 = if cfg!(miri) { 60 } else { 40_000 };
     const KEPT: u64 = if cfg!(miri) { 20 } else { 100 };
     let tree = SbTree::<u64>::new();
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let tree = &tree;
-            scope.spawn(move || {
-                for n in 0..KEYS {
-                    tree.insert(n * THREADS + thread, n);
-                    if let Some(oldest) = n.checked_sub(KEPT) {
-                        assert_eq!(tree.remove(oldest * THREADS + thread), Some(oldest));
-                    }
-                }
-            });
-        }
-    });
+    first_in_first_out(
+        (THREADS, KEYS, KEPT),
+        |key, value| tree.insert(key, value),
+        |key| tree.remove(key),
+    );
     tree.settle();
     assert_eq!(tree.check_structure(), Ok(()));
     assert_eq!(tree.range(..).count() as u64, KEPT * THREADS);
@@ -327,7 +319,7 @@ fn an_empty_left_neighbour_is_absorbed() {
     assert_eq!(tree.check_structure(), Ok(()));
 }
 
-/// What a conversion has put into blocks is no longer pending.
+/// Entries that a conversion has moved into blocks are not counted as pending.
 #[test]
 fn an_entry_is_pending_or_in_a_block() {
     let tree = SbTree::<u64>::new();

@@ -22,6 +22,7 @@
 
 mod concurrent;
 mod failure;
+mod first_in_first_out;
 mod index;
 mod keys;
 mod operation;
@@ -32,6 +33,7 @@ pub use concurrent::{
     check_ascending_writers, check_disjoint_writers, check_histories, check_ranges_over_writers,
 };
 pub use failure::Failure;
+pub use first_in_first_out::first_in_first_out;
 pub use index::{ConcurrentIndex, Direction, Key, OneThread, OrderedIndex, Removed};
 pub use keys::{ByteKeys, I64Keys, Keys, U64Keys};
 pub use operation::{Operation, Profile};

@@ -50,8 +50,8 @@ pub(super) struct Cells<'a> {
     pub(super) is_given: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
-    /// What a number in a column of times counts since 1970; `None` if numbers are no times.
-    pub(super) counted: Option<TimeUnit>,
+    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no times.
+    pub(super) number_unit: Option<TimeUnit>,
 }
 
 impl<'a> Cells<'a> {
@@ -72,7 +72,7 @@ impl<'a> Cells<'a> {
             DataType::Float64 => self.numbers::<Float64Type>(parse_float),
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
-                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.counted);
+                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.number_unit);
                 match unit {
                     TimeUnit::Second => self.primitives::<TimestampSecondType>(read),
                     TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(read),
@@ -195,22 +195,22 @@ fn parse_date(text: &str) -> Result<i32, Problem> {
 }
 
 /// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone, or of
-/// a number of units `counted` since 1970.
+/// a number of `number_unit`s since 1970.
 fn parse_timestamp(
     text: &str,
     unit: TimeUnit,
     zoned: bool,
-    counted: Option<TimeUnit>,
+    number_unit: Option<TimeUnit>,
 ) -> Result<i64, Problem> {
     let ticks = if let Some(written) = WrittenTime::parse(text) {
         if written.offset_seconds.is_some() != zoned {
             return Err(Problem::Zone);
         }
         written.ticks(written.offset_seconds.unwrap_or(0), unit)
-    } else if let (true, Ok(ticks)) = (counted == Some(unit), text.parse()) {
+    } else if let (true, Ok(ticks)) = (number_unit == Some(unit), text.parse()) {
         Some((ticks, false))
     } else {
-        let of = counted.ok_or(Problem::NoTime)?;
+        let of = number_unit.ok_or(Problem::NoTime)?;
         let count = WrittenCount::parse(text).ok_or(Problem::NoTime)?;
         count.ticks(of, unit)
     };

@@ -75,8 +75,8 @@ struct Column {
     inferred: bool,
     is_given: bool,
     is_time: bool,
-    /// What a number in a column of times counts since 1970; `None` if numbers are no times.
-    counted: Option<TimeUnit>,
+    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no times.
+    number_unit: Option<TimeUnit>,
 }
 
 /// A row that was left out because it is no record of this text.
@@ -203,7 +203,7 @@ impl TextRows {
         };
         let counts_ticks =
             || self.wanted.given_field(name).is_some() || (is_time && !inferred && begins_with_ticks());
-        let counted = match self.wanted.time_unit.filter(|_| is_time) {
+        let number_unit = match self.wanted.time_unit.filter(|_| is_time) {
             Some(unit) => Some(unit),
             None => ticks.filter(|_| counts_ticks()),
         };
@@ -213,7 +213,7 @@ impl TextRows {
             inferred,
             is_given: self.wanted.given_field(name).is_some(),
             is_time,
-            counted,
+            number_unit,
         })
     }
 
@@ -395,7 +395,7 @@ impl TextRows {
                 field: &column.field,
                 is_given: column.is_given,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
-                counted: column.counted,
+                number_unit: column.number_unit,
             };
             let (array, found) = cells.parse();
             arrays.push(array);

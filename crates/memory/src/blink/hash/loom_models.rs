@@ -148,7 +148,7 @@ fn loom_an_insert_during_a_conversion_is_not_lost() {
     });
 }
 
-/// Of two removals that empty a leaf together, one notices, and converts it.
+/// When two removals together empty a leaf, one of them converts it.
 #[test]
 fn loom_one_of_two_removals_converts_the_emptied_leaf() {
     explore(1, || {

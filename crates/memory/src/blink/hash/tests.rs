@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bedload_testkit::Rng;
-use bedload_testkit::contract::Keys;
+use bedload_testkit::contract::{Keys, first_in_first_out};
 
 use super::convert::freeze;
 use super::fingerprints::BUCKET_CAP;
@@ -286,19 +286,11 @@ fn the_oldest_leaves_are_given_back_as_keys_ascend() {
     const KEPT: u64 = if cfg!(miri) { 10 } else { 200 };
     for threads in [1, 4] {
         let index = BlinkHash::<u64>::with_options(options());
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let index = &index;
-                scope.spawn(move || {
-                    for n in 0..KEYS {
-                        index.insert(n * threads + thread, n);
-                        if let Some(oldest) = n.checked_sub(KEPT) {
-                            assert_eq!(index.remove(oldest * threads + thread), Some(oldest));
-                        }
-                    }
-                });
-            }
-        });
+        first_in_first_out(
+            (threads, KEYS, KEPT),
+            |key, value| index.insert(key, value),
+            |key| index.remove(key),
+        );
         let live = (KEYS - KEPT) * threads..KEYS * threads;
         assert_eq!(index.first(), Some((live.start, KEYS - KEPT)));
         let guard = &crossbeam_epoch::pin();

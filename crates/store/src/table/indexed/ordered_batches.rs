@@ -34,7 +34,7 @@ pub(super) fn for_each_batch(
         let helper = thread::Builder::new()
             .name("bedload-order".to_owned())
             .spawn_scoped(scope, move || {
-                // The caller gave up where it takes no more.
+                // After an error the caller receives no more.
                 for batch in batches {
                     if sender.send(make(batch)).is_err() {
                         return;
