@@ -3,8 +3,8 @@
 use std::thread;
 
 /// Inserts `keys` ascending keys with each of several threads, and removes each thread's oldest one
-/// as soon as it has more than `kept`. The keys that are left are the greatest `kept * threads`. The
-/// value of a key is its number in its thread.
+/// as soon as it has more than `kept`. The greatest `kept * threads` keys are left. The value of a
+/// key is its number in its thread.
 ///
 /// # Panics
 ///

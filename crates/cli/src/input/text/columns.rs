@@ -50,7 +50,8 @@ pub(super) struct Cells<'a> {
     pub(super) is_given: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
-    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no times.
+    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no
+    /// times.
     pub(super) number_unit: Option<TimeUnit>,
 }
 

@@ -75,7 +75,8 @@ struct Column {
     inferred: bool,
     is_given: bool,
     is_time: bool,
-    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no times.
+    /// The unit of numbers in a column of times, which count from 1970; `None` if they are no
+    /// times.
     number_unit: Option<TimeUnit>,
 }
 
