@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::arrival::{Arrival, Input};
 use super::case::Case;
 use super::process::disk_bytes;
-use super::worker::milliseconds;
+use super::waits::milliseconds;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Trial};

@@ -1,19 +1,13 @@
 //! Rows of a condition on a column, which few meet.
 
-use std::time::Duration;
-
 use super::arrival::Arrival;
 use super::case::Case;
 use super::ingest::{by_turns, load, trial};
-use super::oracle::Oracle;
+use super::protocol::Request;
 use super::stage::{Turns, ask_all};
-use super::worker::{Request, milliseconds};
 use crate::plan::Plan;
-use crate::record::{Figure, Record};
-use crate::subjects::tables::{Checksum, TableStore, stores_and_files, timed};
-
-/// One of so many rows meets the condition.
-const ONE_OF: usize = 1_000;
+use crate::record::Record;
+use crate::subjects::tables::stores_and_files;
 
 /// Times that each store reads all rows, and those of the condition, in turn with the others.
 const TURNS: usize = 5;
@@ -35,25 +29,4 @@ pub(super) fn filter(plan: &Plan) -> Vec<Record> {
         };
         ask_all(&mut stages, samples, turns, |_| Request::Filter);
     })
-}
-
-/// Reads all rows, and those of the condition.
-pub(super) fn read(store: &dyn TableStore, oracle: &Oracle, name: &str) -> Vec<Figure> {
-    let (celsius, expected) = oracle.cold(ONE_OF);
-    let mut rows = 0;
-    let ((), all) = timed(|| {
-        store.range(i64::MIN, i64::MAX, &mut |batch| rows += batch.num_rows() as u64);
-    });
-    assert_eq!(rows, oracle.len() as u64, "{name}: all rows");
-    let mut found = Vec::new();
-    let ((), cold): ((), Duration) = timed(|| store.cold(celsius, &mut |batch| found.push(batch.clone())));
-    let mut sum = Checksum::default();
-    found.iter().for_each(|batch| sum.add(batch));
-    assert_eq!(sum, expected, "{name}: rows of at most {celsius} degrees");
-    let times = all.as_secs_f64() / cold.as_secs_f64();
-    vec![
-        Figure::new("all rows", "ms", milliseconds(all)),
-        Figure::new("a thousandth by temperature", "ms", milliseconds(cold)),
-        Figure::new("all rows to the thousandth", "times", times),
-    ]
 }

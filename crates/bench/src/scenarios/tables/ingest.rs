@@ -4,8 +4,8 @@ use bedload_testkit::Rng;
 
 use super::arrival::{Arrival, Input};
 use super::case::{BATCH_ROWS, Case};
+use super::protocol::Request;
 use super::stage::{Failed, TableStage, Turns, ask_all};
-use super::worker::Request;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Samples, Trial};

@@ -3,8 +3,8 @@
 use super::arrival::Arrival;
 use super::case::Case;
 use super::ingest::{by_turns, load, trial};
+use super::protocol::Request;
 use super::stage::{Turns, ask_all};
-use super::worker::Request;
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::subjects::tables::stores;

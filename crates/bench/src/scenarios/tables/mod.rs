@@ -14,9 +14,12 @@ mod keyed;
 mod large;
 mod oracle;
 pub(super) mod process;
+mod protocol;
 mod read;
 mod stage;
 mod sustained;
+mod upserts;
+mod waits;
 mod worker;
 
 pub use stage::WORKER;

@@ -3,8 +3,8 @@
 use super::arrival::{Arrival, Input};
 use super::case::Case;
 use super::ingest::by_turns;
+use super::protocol::Request;
 use super::stage::{Failed, TableStage, Turns, ask_all};
-use super::worker::Request;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Samples, Trial};

@@ -7,7 +7,7 @@ use bedload_testkit::Rng;
 use tempfile::TempDir;
 
 use super::arrival::Input;
-use super::worker::{Reply, Request};
+use super::protocol::{Reply, Request};
 use crate::plan::Plan;
 use crate::record::Figure;
 use crate::runner::Samples;

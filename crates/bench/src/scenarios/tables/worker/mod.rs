@@ -2,6 +2,11 @@
 //!
 //! So its memory, I/O and processor time are its own, and it can be killed.
 
+mod deletions;
+mod filter;
+mod keyed;
+mod sustained;
+
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,13 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use bedload_testkit::Rng;
-use serde::{Deserialize, Serialize};
 
 use super::arrival::{Arrival, Input};
-use super::keyed::Upserts;
 use super::oracle::Oracle;
 use super::process::{Usage, disk_bytes, forget_peak};
-use super::{deletions, filter, keyed, sustained};
+use super::protocol::{Reply, Request};
+use super::waits::{microseconds, milliseconds, quantile, stalls, tenths};
 use crate::record::Figure;
 use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
 use crate::threads::on_threads;
@@ -24,62 +28,6 @@ use crate::threads::on_threads;
 const WINDOW_ROWS: usize = 4 << 20;
 /// Rows of a batch appended during reads.
 const SMALL_BATCH_ROWS: usize = 1000;
-
-/// A request to a store.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// Opens or creates a store in a directory.
-    Open {
-        store: String,
-        dir: PathBuf,
-        options: TableOptions,
-        /// The rows that it already has.
-        input: Option<Input>,
-    },
-    /// Appends rows in batches.
-    Load {
-        input: Input,
-        batch_rows: usize,
-        writers: usize,
-        flushes: bool,
-    },
-    /// Compares all answers with the expected ones.
-    Check,
-    /// Reads ranges of `rows` rows into Arrow.
-    Ranges { rows: usize, ranges: usize, seed: u64 },
-    /// Reads rows one by one.
-    Points { rows: usize, seed: u64 },
-    /// Reads the newest rows.
-    Newest { rows: usize, times: usize },
-    /// Reads the newest rows while a thread appends batches.
-    NewestBeside { rows: usize, batches: usize },
-    /// Counts all rows, and a third of them.
-    Count { seed: u64 },
-    /// Removes the older half, and reclaims its space.
-    DeleteOlderHalf,
-    /// Reads all rows, before and after so many deletions of a few rows each.
-    DeleteFew { ranges: usize },
-    /// Reads the rows of a condition that one of a thousand meets.
-    Filter,
-    /// Loads a table with a key, and puts rows of which some take the place of others.
-    Upsert(Upserts),
-    /// Appends batches for so long while other threads read.
-    Sustain {
-        arrival: Arrival,
-        batch_rows: usize,
-        milliseconds: u64,
-    },
-    /// Closes the store and opens it again.
-    Reopen,
-}
-
-/// The response.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Reply {
-    /// The process of the store.
-    pub(super) process: u32,
-    pub(super) figures: Vec<Figure>,
-}
 
 /// Serves requests from standard input on standard output until it ends.
 ///
@@ -143,14 +91,6 @@ struct Worker {
     loaded: Option<Input>,
     /// Created on first use, as it takes memory.
     oracle: Option<Oracle>,
-}
-
-pub(super) fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-pub(super) fn microseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }
 
 impl Worker {
@@ -444,43 +384,4 @@ impl Worker {
             Figure::new("disk left of before, given back", "%", reclaimed / before * 100.0),
         ]
     }
-}
-
-/// Returns figures on the times of appends.
-fn stalls(waits: &[(usize, Duration)]) -> Vec<Figure> {
-    let mut sorted: Vec<Duration> = waits.iter().map(|&(_, wait)| wait).collect();
-    sorted.sort_unstable();
-    [("p50", 500), ("p99.9", 999), ("longest", 1000)]
-        .map(|(name, per_mille)| {
-            let wait = milliseconds(quantile(&sorted, per_mille));
-            Figure::new(format!("append {name}"), "ms", wait)
-        })
-        .to_vec()
-}
-
-/// Returns the quantile of sorted times, in thousandths.
-pub(super) fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
-    sorted[((sorted.len() - 1) * per_mille).div_ceil(1000)]
-}
-
-/// Returns the rate in each tenth of the rows, and the ratio of the last to the first.
-pub(super) fn tenths(waits: &[(usize, Duration)]) -> Vec<Figure> {
-    let all: usize = waits.iter().map(|(rows, _)| rows).sum();
-    let mut parts = [(0, Duration::ZERO); 10];
-    let mut done = 0;
-    for &(rows, wait) in waits {
-        let part = &mut parts[(done * 10 / all).min(9)];
-        *part = (part.0 + rows, part.1 + wait);
-        done += rows;
-    }
-    if parts.iter().any(|(rows, _)| *rows == 0) {
-        return Vec::new();
-    }
-    let rates = parts.map(|(rows, time)| rows as f64 / time.as_secs_f64() / 1e3);
-    let each = rates
-        .iter()
-        .zip(1..)
-        .map(|(&rate, number)| Figure::new(format!("ingest, tenth {number}"), "krows/s", rate));
-    let flatness = Figure::new("last tenth to the first", "times", rates[9] / rates[0]);
-    each.chain([flatness]).collect()
 }

@@ -1,0 +1,66 @@
+//! What a store in a process of its own is asked, and what it replies: lines of JSON.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::arrival::{Arrival, Input};
+use super::upserts::Upserts;
+use crate::record::Figure;
+use crate::subjects::tables::TableOptions;
+
+/// A request to a store.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// Opens or creates a store in a directory.
+    Open {
+        store: String,
+        dir: PathBuf,
+        options: TableOptions,
+        /// The rows that it already has.
+        input: Option<Input>,
+    },
+    /// Appends rows in batches.
+    Load {
+        input: Input,
+        batch_rows: usize,
+        writers: usize,
+        flushes: bool,
+    },
+    /// Compares all answers with the expected ones.
+    Check,
+    /// Reads ranges of `rows` rows into Arrow.
+    Ranges { rows: usize, ranges: usize, seed: u64 },
+    /// Reads rows one by one.
+    Points { rows: usize, seed: u64 },
+    /// Reads the newest rows.
+    Newest { rows: usize, times: usize },
+    /// Reads the newest rows while a thread appends batches.
+    NewestBeside { rows: usize, batches: usize },
+    /// Counts all rows, and a third of them.
+    Count { seed: u64 },
+    /// Removes the older half, and reclaims its space.
+    DeleteOlderHalf,
+    /// Reads all rows, before and after so many deletions of a few rows each.
+    DeleteFew { ranges: usize },
+    /// Reads the rows of a condition that one of a thousand meets.
+    Filter,
+    /// Loads a table with a key, and puts rows of which some take the place of others.
+    Upsert(Upserts),
+    /// Appends batches for so long while other threads read.
+    Sustain {
+        arrival: Arrival,
+        batch_rows: usize,
+        milliseconds: u64,
+    },
+    /// Closes the store and opens it again.
+    Reopen,
+}
+
+/// The response.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Reply {
+    /// The process of the store.
+    pub(super) process: u32,
+    pub(super) figures: Vec<Figure>,
+}
