@@ -1,8 +1,8 @@
 //! Rows of a long batch as the log has them: leaves of compressed columns, as tables keep them.
 //! Format: docs/format.md, "Packed rows".
 //!
-//! A batch is packed by the thread that commits it. In order it takes a sixth of its memory, in the
-//! log and in the head, and is unpacked for readers and for the flush.
+//! A batch is packed by the thread that commits it. It takes a fraction of its memory, in the log
+//! and in the head, and is unpacked for readers and for the flush.
 
 use std::ops::Range;
 use std::sync::Arc;

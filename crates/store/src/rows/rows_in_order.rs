@@ -13,6 +13,7 @@ use bedload_columns::{ColumnSet, Places, Stretches};
 
 use super::deletion::Stretch as DeletedStretch;
 use super::sorted_rows::RowBytes;
+use super::time_order::by_time;
 use super::{Deletions, Frontier, Place, SortedRows};
 
 /// Rows in memory by time and sequence number.
@@ -37,17 +38,14 @@ struct Stretch {
 /// Stretches are merged while they have this many rows on average; below that, sorting is faster.
 const STRETCH_ROWS_MIN: usize = 8;
 
-/// A stretch of at least this many rows has columns made for it alone.
-const LONG_ROWS: usize = 1024;
-
-/// How many stretches are merged before their average length is judged.
-const STRETCHES_JUDGED: usize = 64;
+/// Their average length is judged once one in this many rows is merged: the first rows may be few
+/// that were held back, which take turns with those that came next.
+const JUDGED_SHARE: usize = 16;
 
 impl RowsInOrder {
     /// The rows of some runs, which stand in the order of their sequence numbers.
     ///
-    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n
-    /// log(runs)): a stable sort, which takes runs for what they are.
+    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n).
     pub(crate) fn new(runs: Vec<Arc<SortedRows>>) -> Self {
         let runs: Vec<_> = runs.into_iter().filter(|run| run.len() > 0).collect();
         let mut order = Self {
@@ -63,13 +61,15 @@ impl RowsInOrder {
     /// Adds rows from those at `begins` on, which are moved past them, until all are there or
     /// stretches are short.
     fn merge_stretches(&mut self, begins: &mut [usize]) {
+        let all: usize = self.runs.iter().map(|run| run.len()).sum();
         let mut frontier = Frontier::new(false);
         for (number, run) in self.runs.iter().enumerate() {
             frontier.push(run.place(0), number);
         }
         let mut merged = 0;
         while let Some((_, number)) = frontier.first() {
-            if self.stretches.len() >= STRETCHES_JUDGED && self.stretches.len() * STRETCH_ROWS_MIN > merged {
+            let is_judged = merged >= all / JUDGED_SHARE;
+            if is_judged && self.stretches.len() * STRETCH_ROWS_MIN > merged {
                 return;
             }
             let run = self.runs[number].clone();
@@ -90,17 +90,20 @@ impl RowsInOrder {
 
     /// Adds all rows at and after `begins`.
     fn sort_rest(&mut self, begins: &[usize]) {
-        let rest = || self.runs.iter().zip(begins).enumerate();
-        let left = rest().map(|(_, (run, &begin))| run.len() - begin).sum();
-        let mut keyed: Vec<(i64, (u32, u32))> = Vec::with_capacity(left);
-        for (number, (run, &begin)) in rest() {
-            let rows = index(begin)..index(run.len());
-            let times = run.places().times()[begin..].iter().copied();
-            keyed.extend(times.zip(rows.map(|row| (index(number), row))));
-        }
-        keyed.sort_by_key(|&(time, _)| time);
-        for (_, (run, row)) in keyed {
-            self.push(run as usize, row as usize, 1);
+        let longest = self.runs.iter().map(|run| run.len()).max().unwrap_or(0);
+        let (row_bits, run_bits) = (bits(longest), bits(self.runs.len()));
+        let rest = self.runs.iter().zip(begins).zip(0_u64..);
+        let rest = rest.flat_map(|((run, &begin), number)| {
+            let rows = begin as u64..run.len() as u64;
+            let numbers = rows.map(move |row| number << row_bits | row);
+            run.places().times()[begin..].iter().copied().zip(numbers)
+        });
+        for number in by_time(rest, run_bits + row_bits) {
+            self.push(
+                (number >> row_bits) as usize,
+                (number & !(u64::MAX << row_bits)) as usize,
+                1,
+            );
         }
     }
 
@@ -229,31 +232,30 @@ impl RowsInOrder {
         ends.max().unwrap_or(0)
     }
 
-    /// The columns of some rows, and as the last one their sequence numbers.
+    /// The columns of some rows, and as the last one their sequence numbers. Packed rows are
+    /// unpacked for that alone: a run is in order, so those of its rows that are among some
+    /// positions stand together in it.
     ///
     /// # Errors
     ///
     /// The text of a column is more than an array can hold.
     pub(crate) fn columns(&self, positions: Range<usize>) -> Result<Vec<ArrayRef>, ArrowError> {
         let mut sequences = Vec::with_capacity(positions.len());
-        let (mut sets, mut number_of) = (Vec::new(), vec![None; self.runs.len()]);
-        let mut picked = Vec::new();
-        for (run, rows) in self.stretches(positions) {
+        let mut rows_of: Vec<Option<Range<usize>>> = vec![None; self.runs.len()];
+        for (run, rows) in self.stretches(positions.clone()) {
             sequences.extend_from_slice(&self.runs[run].places().sequences()[rows.clone()]);
-            if rows.len() >= LONG_ROWS {
-                sets.push(self.runs[run].columns_of(rows.clone()).into());
-                picked.push((sets.len() - 1, 0..rows.len()));
-                continue;
-            }
-            let number = number_of[run].get_or_insert_with(|| {
-                sets.push(self.runs[run].columns().clone());
-                sets.len() - 1
-            });
-            picked.push((*number, rows));
+            rows_of[run].get_or_insert_with(|| rows.clone()).end = rows.end;
         }
-        let mut stretches = Stretches::of_sets(sets);
-        for (set, rows) in picked {
-            stretches.push_of(set, rows);
+        let mut stretches = Stretches::new();
+        let add_set = |(run, rows): (&Arc<SortedRows>, Option<Range<usize>>)| {
+            let rows = rows?;
+            let begin = rows.start;
+            Some((stretches.add_set(run.columns_of(rows).into()), begin))
+        };
+        let set_of: Vec<Option<(usize, usize)>> = self.runs.iter().zip(rows_of).map(add_set).collect();
+        for (run, rows) in self.stretches(positions) {
+            let (set, begin) = set_of[run].expect("each run that has rows there has a set");
+            stretches.push_of(set, rows.start - begin..rows.end - begin);
         }
         let mut columns = stretches.build()?;
         columns.push(Arc::new(UInt64Array::from(sequences)));
@@ -291,6 +293,11 @@ impl RowsInOrder {
         let bytes = self.runs.iter().map(|run| run.row_bytes_max());
         bytes.max().unwrap_or(0)
     }
+}
+
+/// How many bits numbers up to another have.
+fn bits(number: usize) -> u32 {
+    usize::BITS - number.leading_zeros()
 }
 
 /// The number of a row or of a run.

@@ -22,7 +22,7 @@ pub(crate) struct SortedBatch {
     columns: Columns,
     times: ScalarBuffer<i64>,
     /// Where each row stood in the batch, and the times as they stood there; none if times ascend.
-    arrival: Option<(Vec<u32>, ScalarBuffer<i64>)>,
+    arrival: Option<(ScalarBuffer<u32>, ScalarBuffer<i64>)>,
     size: RowBytes,
 }
 
@@ -56,16 +56,15 @@ impl SortedBatch {
                 size,
             });
         }
-        u32::try_from(arrived.len()).map_err(|_| Error::schema("the batch has over 2^32 rows"))?;
-        let picks = UInt32Array::from(by_time(&arrived));
+        let picks = rows_by_time(&arrived).ok_or_else(|| Error::schema("the batch has over 2^32 rows"))?;
         let columns =
             take_arrays(&columns, &picks, None).map_err(|error| Error::schema(error.to_string()))?;
         let (_, order, _) = picks.into_parts();
         Ok(Self {
-            times: order.iter().map(|&row| arrived[row as usize]).collect(),
+            times: times(&columns[schema.time_column()]).expect("a column keeps its type"),
             columns: Columns::of(columns),
             // Copied, so that the memory they are a part of can be freed.
-            arrival: Some((order.to_vec(), arrived.to_vec().into())),
+            arrival: Some((order, arrived.to_vec().into())),
             size,
         })
     }
@@ -90,7 +89,10 @@ impl SortedBatch {
             }
             // If a rank occurs twice, another is missing.
             let order: Option<Vec<u32>> = ranks.iter().map(|&rank| u32::try_from(rank).ok()).collect();
-            Some((order?, arrived.into_iter().collect::<Option<Vec<i64>>>()?.into()))
+            Some((
+                order?.into(),
+                arrived.into_iter().collect::<Option<Vec<i64>>>()?.into(),
+            ))
         };
         Some(Self {
             columns: Columns::of(columns),
@@ -100,8 +102,8 @@ impl SortedBatch {
         })
     }
 
-    /// The rows packed for the log; `None` if they cannot be, or get no smaller. Rows in order are
-    /// kept only in that form.
+    /// The rows packed for the log; `None` if they cannot be, or get no smaller. They are kept only
+    /// in that form.
     pub(crate) fn pack(&mut self, schema: &TableSchema) -> Option<PackedRows> {
         let (columns, bytes) = (self.columns.arrays(), self.size.all);
         let packed = match &self.arrival {
@@ -112,12 +114,12 @@ impl SortedBatch {
             return None;
         }
         if self.arrival.is_none() {
-            // In memory of their own, as the arrays are given up.
+            // In memory of their own, as the caller's arrays are given up.
             self.times = self.times.to_vec().into();
-            let column = schema.time_column();
-            let times = time_array(schema.arrow().field(column).data_type(), &self.times);
-            self.columns = Columns::packed(packed.clone(), (column, times));
         }
+        let column = schema.time_column();
+        let times = time_array(schema.arrow().field(column).data_type(), &self.times);
+        self.columns = Columns::packed(packed.clone(), (column, times));
         Some(packed)
     }
 
@@ -321,6 +323,18 @@ impl SortedRows {
         let places = Places::new(times.into(), sequences.into()).expect("as many of each");
         Ok((columns.into(), places))
     }
+}
+
+/// The rows of a batch in the order of their times; `None` if they are too many to be numbered.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each number is below one of 32 bits"
+)]
+fn rows_by_time(times: &[i64]) -> Option<UInt32Array> {
+    let rows = u32::try_from(times.len()).ok()?;
+    let numbered = times.iter().copied().zip(0..);
+    let order = by_time(numbered, u32::BITS - rows.leading_zeros());
+    Some(order.into_iter().map(|row| row as u32).collect::<Vec<_>>().into())
 }
 
 /// A column of times of a type, in the same memory.
