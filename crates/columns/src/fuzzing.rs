@@ -35,8 +35,9 @@ pub fn run(page: &[u8]) {
         for column in 0..leaf.columns() {
             let _ = leaf.decode(column, 0..leaf.rows());
         }
-        for time in [0, leaf.columns() - 1] {
+        for time in 0..leaf.columns() {
             let _ = leaf.search(time, leaf.header().last);
+            let _ = leaf.last_of_time(time, leaf.header().last);
         }
     }
 }

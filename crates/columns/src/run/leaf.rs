@@ -145,6 +145,9 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         let Some((header, bytes)) = LeafHeader::parse(&guard) else {
             return Err(corrupt(page, "it is no leaf of a run"));
         };
+        if header.rows == 0 || header.first > header.last {
+            return Err(corrupt(page, "its leaf has no rows, or ends before it begins"));
+        }
         if bytes > guard.len().saturating_sub(HEADER_BYTES) {
             return Err(corrupt(page, "its leaf reaches out of it"));
         }

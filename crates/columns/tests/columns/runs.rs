@@ -7,7 +7,9 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampSecondArray, UInt64Array};
-use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place, RunIndex, RunLeaf};
+use bedload_columns::{
+    ColumnRunWriter, ColumnRuns, EncodeOptions, LeafEntry, LeafFate, Place, RunIndex, RunLeaf, encode,
+};
 use bedload_pages::{Error, HeapPages, PageId, PageRead, PageStore, RunWriter};
 use bedload_trees::I64Order;
 use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Progress, RunEdit};
@@ -291,6 +293,46 @@ fn damage_is_told() {
                 let _ = leaf.decode(column, 0..leaf.rows());
             }
         }
+    }
+}
+
+/// A leaf's page whose header tells these ends and as many rows as it has.
+fn page_of(places: &[Place], first: Place, last: Place) -> Vec<u8> {
+    let leaf = encode(&columns(places), &EncodeOptions::default()).expect("encoded");
+    let rows = u32::try_from(places.len()).expect("few");
+    let mut page = b"BCR\x01".to_vec();
+    for number in [OWNER, 1, rows] {
+        page.extend_from_slice(&number.to_le_bytes());
+    }
+    page.extend_from_slice(&1_u64.to_le_bytes());
+    for place in [first, last] {
+        page.extend_from_slice(&place.time.to_le_bytes());
+        page.extend_from_slice(&place.sequence.to_le_bytes());
+    }
+    page.extend_from_slice(&[0; 16]);
+    let bytes = u32::try_from(leaf.bytes.len()).expect("few");
+    page.extend_from_slice(&bytes.to_le_bytes());
+    page.extend_from_slice(&[0; 4]);
+    page.extend_from_slice(&leaf.bytes);
+    page
+}
+
+#[test]
+fn a_leaf_without_rows_or_with_ends_in_reverse_is_damaged() {
+    let id = PageId::new(7).expect("not zero");
+    let place = |time| Place { time, sequence: 1 };
+    let places = [place(3), place(8)];
+    let open = |page: &[u8]| RunLeaf::open(id, page).map(|leaf| leaf.search(1, place(5)).expect("sound"));
+    assert_eq!(open(&page_of(&places, place(3), place(8))).expect("sound"), 1);
+    for page in [
+        page_of(&[], place(3), place(8)),
+        page_of(&places, place(8), place(3)),
+    ] {
+        let opened = open(&page);
+        assert!(
+            matches!(opened, Err(Error::Corrupt { page, .. }) if page == id),
+            "{opened:?}"
+        );
     }
 }
 
