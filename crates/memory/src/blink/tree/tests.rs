@@ -1,13 +1,14 @@
 //! The contract, with nodes so small that splits and merges are common.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use bedload_testkit::contract::Keys;
 
 use super::BlinkTree;
 use crate::blink::aim::Aim;
 use crate::blink::inner::INNER_CAP;
-use crate::blink::sorted_leaf::LEAF_CAP;
+use crate::blink::sorted_leaf::{LEAF_CAP, SortedLeaf};
 use crate::map::contract::Subject;
 use crate::map::key::Key;
 use crate::map::small_nodes::keeps_the_contract;
@@ -146,5 +147,94 @@ fn a_split_half_done_survives_an_attempt_to_merge() {
         .chain([last + 1])
     {
         assert_eq!(tree.get(key), Some(key));
+    }
+}
+
+/// Does the first step of a split of the leaf that covers a key, in a tree of every tenth key below
+/// `end`. Another thread then empties a leaf, and the second step follows once that thread has
+/// ended or waits. No leaf may stay empty.
+fn empties_beside_a_split_half_done(end: u64, key: u64, emptied: Emptied) {
+    let tree = BlinkTree::<u64>::new();
+    (0..end).step_by(10).for_each(|key| tree.insert(key, key));
+    let guard = &crossbeam_epoch::pin();
+    let leaf_of = |key| tree.leaf_at(&Aim::At([key]), guard).expect("there are leaves").1;
+    let keys_of = |leaf: &SortedLeaf<[u64; 1]>| -> Vec<u64> {
+        leaf.entries(0..leaf.len()).map(|([key], _)| key).collect()
+    };
+    let leaf = leaf_of(key);
+    let [first] = leaf.key(0);
+    for key in first + 1.. {
+        if leaf.is_full() {
+            break;
+        }
+        tree.insert(key, key);
+    }
+    let [last] = leaf.key(LEAF_CAP - 1);
+    let latched = leaf.header().latch.try_latch_now().expect("free");
+    let was_rightmost = leaf.header().is_rightmost();
+    let (fence, right) = leaf.split(false, LEAF_CAP, [last + 1], last + 1, latched.writer(), guard);
+    if was_rightmost {
+        tree.trunk.set_rightmost(right, latched.writer());
+    }
+    drop(latched);
+
+    let victim = match emptied {
+        Emptied::LeftHalf => leaf,
+        Emptied::RightHalf => right.downcast().expect("a sorted leaf"),
+        Emptied::Rightmost => leaf_of(u64::MAX),
+    };
+    let removed = keys_of(victim);
+    std::thread::scope(|scope| {
+        let remover = scope.spawn(|| {
+            for key in removed {
+                assert_eq!(tree.remove(key), Some(key));
+            }
+        });
+        let begun = Instant::now();
+        while !remover.is_finished() && begun.elapsed() < Duration::from_millis(100) {
+            std::thread::yield_now();
+        }
+        tree.trunk.insert_separator(fence, right, guard);
+    });
+    let leaves = tree.trunk.check(guard).expect("sound");
+    for leaf in leaves {
+        let sorted = leaf
+            .node
+            .downcast::<SortedLeaf<[u64; 1]>>()
+            .expect("a sorted leaf");
+        assert!(
+            sorted.len() > 0,
+            "{key} below {end}, {emptied:?}: {:?} to {:?} is empty",
+            leaf.low,
+            leaf.high
+        );
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Emptied {
+    LeftHalf,
+    RightHalf,
+    Rightmost,
+}
+
+#[test]
+fn a_leaf_that_is_emptied_beside_a_split_half_done_is_given_back() {
+    const END: u64 = 400;
+    const ONE_LEAF: u64 = 70;
+    for (end, key, emptied) in [
+        // The first child of its parent, whose only neighbour is the new leaf.
+        (END, 0, Emptied::LeftHalf),
+        // Not known to the parent.
+        (END, END / 2, Emptied::RightHalf),
+        // The same, right of the parent's last child.
+        (END, END - 1, Emptied::RightHalf),
+        // The last child of its parent, whose only neighbour is the new leaf.
+        (END, END - 80, Emptied::Rightmost),
+        // The root, and its sibling.
+        (ONE_LEAF, 0, Emptied::LeftHalf),
+        (ONE_LEAF, 0, Emptied::RightHalf),
+    ] {
+        empties_beside_a_split_half_done(end, key, emptied);
     }
 }

@@ -29,8 +29,8 @@ const ATTEMPTS: u32 = 8;
 
 impl<W: Words> Trunk<W> {
     /// Merges the leaf that covers `key` with a neighbour if both are nearly empty, and likewise
-    /// the nodes above it. The caller holds no latch. Waits for other threads if the leaf
-    /// `is_empty`: no later removal would try again.
+    /// the nodes above it. The caller holds no latch and has no separator left to insert. Waits for
+    /// other threads if the leaf `is_empty`: no later removal would try again.
     pub(crate) fn merge_around(&self, key: W, is_empty: bool, guard: &Guard) {
         let mut level = 0;
         // The lowest level that waits for a merge of its parent.
@@ -60,7 +60,13 @@ impl<W: Words> Trunk<W> {
     /// Merges the node of a level that covers `key` with its left neighbour or else its right one.
     fn try_merge(&self, key: W, level: u8, guard: &Guard) -> Outcome {
         let Some(above) = self.find(&Aim::At(key), level + 1, guard) else {
-            return Outcome::Useless;
+            // A root that was split has a sibling until it gets a parent.
+            let gets_parent = |root: NodePtr<'_, W>| root.level() > level || !root.is_rightmost();
+            return if self.root(guard).is_some_and(gets_parent) {
+                Outcome::Contended
+            } else {
+                Outcome::Useless
+            };
         };
         let Some(parent) = above.node.downcast::<Inner<W>>() else {
             return Outcome::Useless;
@@ -68,9 +74,6 @@ impl<W: Words> Trunk<W> {
         let (place, len) = (parent.place(&Aim::At(key)), parent.header().len());
         if !above.node.latch.validate(above.version) {
             return Outcome::Contended;
-        }
-        if len == 0 {
-            return Outcome::OnlyChild;
         }
         for right in [place, place + 1] {
             if (1..=len).contains(&right) {
@@ -80,7 +83,14 @@ impl<W: Words> Trunk<W> {
                 }
             }
         }
-        Outcome::Useless
+        if !knows_right_of(&above, parent, place, guard) {
+            return Outcome::Contended;
+        }
+        if len == 0 {
+            Outcome::OnlyChild
+        } else {
+            Outcome::Useless
+        }
     }
 
     /// Merges the child at `place`, which is not the first, with its left neighbour.
@@ -106,8 +116,9 @@ impl<W: Words> Trunk<W> {
         let Some(left_latched) = left.latch.try_latch_now() else {
             return Outcome::Contended;
         };
+        // The separator of a node between the two has not reached the parent yet.
         if left.right(guard).is_none_or(|(_, beside)| beside != right) {
-            return Outcome::Useless;
+            return Outcome::Contended;
         }
         interleave();
         let Some(right_latched) = right.latch.try_latch_now() else {
@@ -130,6 +141,32 @@ impl<W: Words> Trunk<W> {
             parent_is_underfull: parent.is_underfull(),
         }
     }
+}
+
+/// Returns whether the parent knows the right sibling of its child at `place`. It does not while
+/// that sibling's separator is on its way: then a merge that finds no neighbour may find one later.
+fn knows_right_of<W: Words>(
+    above: &FoundNode<'_, W>,
+    parent: &Inner<W>,
+    place: usize,
+    guard: &Guard,
+) -> bool {
+    let child = parent.child(place, guard);
+    let high = if place < parent.header().len() {
+        parent
+            .child(place + 1, guard)
+            .and_then(|(separator, _)| separator)
+    } else {
+        above.node.right(guard).map(|(fence, _)| fence)
+    };
+    let Some((_, child)) = child.filter(|_| above.node.latch.validate(above.version)) else {
+        return false;
+    };
+    let Some(version) = child.latch.optimistic() else {
+        return false;
+    };
+    let fence = child.right(guard).map(|(fence, _)| fence);
+    child.latch.validate(version) && fence == high
 }
 
 fn can_absorb<W: Words>(left: NodePtr<'_, W>, right: NodePtr<'_, W>) -> bool {

@@ -10,7 +10,9 @@
 //!    taken.
 //! 3. A merge moves the contents of a node into its left sibling, both children of one parent, and
 //!    makes the right one obsolete. It holds the latches of the siblings and the parent, the second
-//!    and third by trying. A thread that finds a node obsolete descends again from the root.
+//!    and third by trying. A thread that finds a node obsolete descends again from the root. One
+//!    that has emptied a leaf waits, without a latch, for a separator that is on its way to the
+//!    parent; the thread that inserts it waits for latches only.
 //! 4. Nodes of a level are linked from the left-most to the right-most; the root is the left-most
 //!    of its level, and the tree never loses a level.
 //! 5. `rightmost` is the right-most leaf. Only the holder of that leaf's latch changes it, before
