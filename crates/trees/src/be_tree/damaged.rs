@@ -38,16 +38,27 @@ fn damage(tree: &Tree<'_>, id: PageId, change: impl FnOnce(&mut Node)) {
     batch.commit(|pages| node.encode(pages[0]));
 }
 
-/// The rightmost node of level 1.
-fn last_parent(tree: &Tree<'_>) -> PageId {
-    let mut id = tree.root;
-    loop {
-        let node = tree.node(id).expect("a sound node");
-        if node.level == 1 {
-            return id;
+/// The leftmost and the rightmost node of level 1.
+fn outer_parents(tree: &Tree<'_>) -> [PageId; 2] {
+    let at_end = |choose: fn(&Node) -> PageId| {
+        let mut id = tree.root;
+        loop {
+            let node = tree.node(id).expect("a sound node");
+            if node.level == 1 {
+                return id;
+            }
+            id = choose(&node);
         }
-        id = node.children.last().expect("a child").page;
-    }
+    };
+    [
+        at_end(|node| node.children[0].page),
+        at_end(|node| node.children[node.children.len() - 1].page),
+    ]
+}
+
+fn last_parent(tree: &Tree<'_>) -> PageId {
+    let [_, last] = outer_parents(tree);
+    last
 }
 
 #[test]
@@ -73,5 +84,23 @@ fn a_way_that_leads_in_a_circle_ends() {
         });
         let published = publish(&tree, 1_000_000..1_000_010);
         assert!(matches!(published, Err(Error::Corrupt { .. })), "{published:?}");
+    }
+}
+
+#[test]
+fn a_run_goes_to_no_node_that_is_not_a_leaf() {
+    for filter_bits in [8, 0] {
+        let pages = HeapPages::new(1536);
+        let tree = tall(&pages, filter_bits);
+        let [other, parent] = outer_parents(&tree);
+        assert_ne!(other, parent);
+        damage(&tree, parent, |node| {
+            node.children.last_mut().expect("a child").page = other;
+        });
+        let before = tree.node(other).expect("sound");
+        let published = publish(&tree, 1_000_000..1_000_010);
+        let is_named = matches!(published, Err(Error::Corrupt { page, .. }) if page == other);
+        assert!(is_named, "{published:?}");
+        assert_eq!(tree.node(other).expect("sound"), before);
     }
 }

@@ -173,7 +173,7 @@ pub(super) fn check_level(view: &NodeView<'_>, id: PageId, expected: Option<u8>)
     if is_right { Ok(()) } else { Err(wrong_level(id)) }
 }
 
-const fn wrong_level(page: PageId) -> Error {
+pub(super) const fn wrong_level(page: PageId) -> Error {
     Error::Corrupt {
         page,
         reason: "its level is not the one its parent has it for",
@@ -183,7 +183,14 @@ const fn wrong_level(page: PageId) -> Error {
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// A node that is to be of a level, so that damaged pages do not lead in a circle.
     pub(super) fn node_of_level(&self, id: PageId, level: u8) -> Result<Node> {
-        let node = self.node(id)?;
+        Node::decode_of_level(&self.store.read(id)?, id, level)
+    }
+}
+
+impl Node {
+    /// [`decode`](Self::decode) of a node that is to be of a level.
+    pub(super) fn decode_of_level(page: &[u8], id: PageId, level: u8) -> Result<Self> {
+        let node = Self::decode(page, id)?;
         if node.level == level {
             Ok(node)
         } else {

@@ -227,7 +227,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     /// Puts a run behind those of the rightmost leaf, whose parent is latched.
     fn append_to_leaf(&self, id: PageId, live: LiveRun) -> Result<Appended> {
         let batch = self.store.batch(&[id])?;
-        let mut leaf = Node::decode(batch.page(0), id)?;
+        let mut leaf = Node::decode_of_level(batch.page(0), id, 0)?;
         if !leaf
             .runs
             .iter()
@@ -278,7 +278,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
                 return Ok(Appended::Elsewhere);
             }
             batch.add(last)?;
-            let mut old = Node::decode(batch.page(1), last)?;
+            let mut old = Node::decode_of_level(batch.page(1), last, 0)?;
             let mut above = parent.runs.iter().chain(&old.runs);
             if !above.all(|other| self.lies_below(other, live.run.first)) {
                 return Ok(Appended::Elsewhere);
