@@ -1,10 +1,11 @@
 //! Trees whose nodes name nodes that they must not: an error, and never an endless walk.
 
-use super::node::Node;
+use super::node::{Child, Node};
 use super::{BeTree, Progress, RunEdit};
 use crate::contract::small_be_tree;
 use crate::entry::{Entry, NoRow, Row};
 use crate::key_order::U64Order;
+use crate::point::PointBuf;
 use bedload_pages::{Batch, Error, HeapPages, PageId, PageStore, Result};
 
 type Tree<'p> = BeTree<U64Order, NoRow, &'p HeapPages>;
@@ -102,5 +103,30 @@ fn a_run_goes_to_no_node_that_is_not_a_leaf() {
         let is_named = matches!(published, Err(Error::Corrupt { page, .. }) if page == other);
         assert!(is_named, "{published:?}");
         assert_eq!(tree.node(other).expect("sound"), before);
+    }
+}
+
+#[test]
+fn nothing_is_pushed_down_to_a_node_of_another_level() {
+    // No level lies above the first of these.
+    for level in [u8::MAX, 1] {
+        let pages = HeapPages::new(1536);
+        let tree = BeTree::create(&pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
+        for _ in 0..3 {
+            publish(&tree, 0..40).expect("sound pages");
+        }
+        let child = tree.node(tree.root).expect("sound").children[0].page;
+        damage(&tree, child, |node| {
+            node.level = level;
+            node.children.push(Child {
+                page: tree.root,
+                pushed: 0,
+                pending: 0,
+                pivot: PointBuf::default(),
+            });
+        });
+        let worked = tree.maintainer().work(1000);
+        let is_named = matches!(worked, Err(Error::Corrupt { page, .. }) if page == child);
+        assert!(is_named, "{worked:?}");
     }
 }

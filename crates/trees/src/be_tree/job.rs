@@ -2,6 +2,7 @@
 
 use std::ops::{Bound, Range};
 
+use super::descend::wrong_level;
 use super::due::Step;
 use super::node::{CHILD_LEN, Child, LiveRun, Node, may_meet};
 use super::runs::{MergeTarget, RunMerge, RunSlice, Runs};
@@ -122,8 +123,11 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         let Some(slot) = parent.slot_of(child_id) else {
             return Ok(None);
         };
+        if child.level.checked_add(1) != Some(parent.level) {
+            return Err(wrong_level(child_id));
+        }
         let pushed = parent.children[slot].pushed;
-        if pushed >= end || end > parent.runs.len() || child.level + 1 != parent.level {
+        if pushed >= end || end > parent.runs.len() {
             return Ok(None);
         }
         let is_leaf = child.level == 0;
