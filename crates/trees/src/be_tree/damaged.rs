@@ -130,3 +130,38 @@ fn nothing_is_pushed_down_to_a_node_of_another_level() {
         assert!(is_named, "{worked:?}");
     }
 }
+
+/// A tree whose root names its oldest run twice. A merge of the second would look for it where the
+/// first is, and so would a vacuum.
+fn with_a_run_twice(pages: &HeapPages) -> Tree<'_> {
+    let tree = BeTree::create(pages, U64Order, NoRow, small_be_tree()).expect("an empty tree");
+    for _ in 0..5 {
+        publish(&tree, 0..3).expect("sound pages");
+    }
+    damage(&tree, tree.root, |root| {
+        root.runs.insert(0, root.runs[0]);
+        root.children[0].pushed = 1;
+    });
+    tree
+}
+
+/// Repeats a step while there is more to do.
+fn ends_with_damage(page: PageId, mut step: impl FnMut() -> Result<bool>) {
+    let mut steps = (0..10_000).map(|_| step());
+    let end = steps.find(|more| !matches!(more, Ok(true)));
+    let is_named = matches!(end, Some(Err(Error::Corrupt { page: named, .. })) if named == page);
+    assert!(is_named, "{end:?}");
+}
+
+#[test]
+fn work_on_a_run_that_is_named_twice_ends() {
+    let pages = HeapPages::new(1536);
+    let tree = with_a_run_twice(&pages);
+    let mut maintainer = tree.maintainer();
+    ends_with_damage(tree.root, || Ok(maintainer.finish_one()? == Progress::Paused));
+
+    let pages = HeapPages::new(1536);
+    let tree = with_a_run_twice(&pages);
+    let mut delete = tree.begin_bulk_delete().expect("a sound meta page");
+    ends_with_damage(tree.root, || delete.step(&mut |_| false));
+}

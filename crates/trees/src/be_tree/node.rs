@@ -197,12 +197,18 @@ impl Node {
                 })
             })
             .collect::<Result<_>>()?;
+        let runs: Vec<LiveRun> = (0..view.runs)
+            .map(|index| view.run(index))
+            .collect::<Result<_>>()?;
+        // A run is found in its node by its name.
+        let is_named_before = |at: usize| runs[..at].iter().any(|live| live.run.is(&runs[at].run));
+        if (1..runs.len()).any(is_named_before) {
+            return view.corrupt("it names a run twice");
+        }
         Ok(Self {
             level: view.level,
             generation: view.generation,
-            runs: (0..view.runs)
-                .map(|index| view.run(index))
-                .collect::<Result<_>>()?,
+            runs,
             children,
         })
     }
