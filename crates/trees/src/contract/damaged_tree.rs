@@ -6,7 +6,7 @@ use std::ops::Bound;
 use crate::bplus_tree::{BPlusTree, BPlusTreeOptions, tree_of};
 use crate::entry::{Columns, Entries, Entry, FixedRow, Position, Row, RowLayout};
 use crate::key_order::{ByteOrder, KeyOrder, U64Order};
-use bedload_pages::{Batch, HeapPages, PageId, PageRead, PageStore};
+use bedload_pages::{Batch, HeapPages, PageId, PageRead, PageStore, VacuumStore};
 
 const PAYLOAD_LEN: usize = 512;
 const NUMBERS: u64 = 120;
@@ -61,7 +61,7 @@ fn check<O: KeyOrder, L: RowLayout>(
         });
     }
     let all: Vec<PageId> = tree.verify().expect("a sound tree").pages.into_iter().collect();
-    change(&pages, &all, data);
+    change(&pages, PAYLOAD_LEN, &all, data);
 
     let _ = tree.verify();
     for &id in &all {
@@ -89,7 +89,7 @@ fn check<O: KeyOrder, L: RowLayout>(
 }
 
 /// Calls `use_row` with a row that follows from `number`.
-fn with_row<L: RowLayout>(layout: &L, number: u64, use_row: impl FnOnce(Row<'_>)) {
+pub(super) fn with_row<L: RowLayout, R>(layout: &L, number: u64, use_row: impl FnOnce(Row<'_>) -> R) -> R {
     let byte = number.to_le_bytes()[0];
     let fixed = vec![byte; layout.fixed_len()];
     let text = vec![byte; usize::from(byte) % 23];
@@ -97,10 +97,11 @@ fn with_row<L: RowLayout>(layout: &L, number: u64, use_row: impl FnOnce(Row<'_>)
     use_row(Row {
         fixed: &fixed,
         variable: &variable,
-    });
+    })
 }
 
-fn change(pages: &HeapPages, all: &[PageId], data: &[u8]) {
+/// Changes pages of `payload_len` bytes as [`check_damaged_tree`] says.
+pub(super) fn change(pages: &HeapPages, payload_len: usize, all: &[PageId], data: &[u8]) {
     let mut data: VecDeque<u8> = data.iter().copied().collect();
     while let (Some(page), Some(low), Some(high), Some(len)) = (
         data.pop_front(),
@@ -109,11 +110,22 @@ fn change(pages: &HeapPages, all: &[PageId], data: &[u8]) {
         data.pop_front(),
     ) {
         let page = all[usize::from(page) % all.len()];
-        let offset = usize::from(u16::from_le_bytes([low, high])) % PAYLOAD_LEN;
-        let len = usize::from(len).min(data.len()).min(PAYLOAD_LEN - offset);
+        let offset = usize::from(u16::from_le_bytes([low, high])) % payload_len;
+        let len = usize::from(len).min(data.len()).min(payload_len - offset);
         let bytes: Vec<u8> = data.drain(..len).collect();
-        let batch = pages.batch(&[page]).expect("pages in memory");
-        batch.commit(|pages| pages[0][offset..offset + len].copy_from_slice(&bytes));
+        let put = |page: &mut [u8]| page[offset..offset + len].copy_from_slice(&bytes);
+        // A page of a run that a batch changes is none any more.
+        let mut is_of_run = false;
+        let changed = pages.delete_in_run(page, &mut |page| {
+            is_of_run = true;
+            put(page);
+            Ok(true)
+        });
+        changed.expect("pages in memory");
+        if !is_of_run {
+            let batch = pages.batch(&[page]).expect("pages in memory");
+            batch.commit(|pages| put(pages[0]));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The B+-tree on pages that do not hold what was written: errors or wrong answers, never a panic,
-//! never a hang.
+//! Trees on pages that do not hold what was written: errors or wrong answers, never a panic, never a
+//! hang.
 
 use std::ops::Bound;
 
@@ -11,7 +11,7 @@ use bedload_trees::{ByteOrder, Columns, Entry, FixedRow, KeyOrder, Position, Row
 use crate::model::{Supply, borrowed, row};
 use bedload_trees::Entries;
 use bedload_trees::bplus_tree::OwnedEntry;
-use bedload_trees::contract::{CarelessOrder, check_damaged_tree};
+use bedload_trees::contract::{CarelessOrder, check_damaged_be_tree, check_damaged_tree};
 
 const PAYLOAD_LEN: usize = 512;
 const NUMBERS: u64 = 300;
@@ -163,4 +163,5 @@ fn noise_is_no_tree() {
 #[test]
 fn what_fuzzers_found_does_no_harm() {
     go_through_corpus("tree", check_damaged_tree);
+    go_through_corpus("be_tree", check_damaged_be_tree);
 }
