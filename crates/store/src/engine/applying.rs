@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::pages::COUNTER_MAX;
-use crate::rows::Generation;
-use crate::table::Catalogue;
+use crate::pages::{COUNTER_MAX, WorkingPages};
+use crate::rows::{Generation, SortedRows};
+use crate::table::{Catalogue, StoredTable};
 use crate::wal::Record;
 
 /// The reason for refusing a record whose sequence numbers are too great.
@@ -23,6 +23,8 @@ pub(super) struct Applying<'a> {
     pub(super) left_out: &'a mut Range<u64>,
     /// Where the applied log begins.
     pub(super) log_start: u64,
+    /// In salvage, the pages to which rows of the log may have been copied from leaves.
+    pub(super) copied: Option<&'a WorkingPages>,
 }
 
 impl Applying<'_> {
@@ -69,6 +71,10 @@ impl Applying<'_> {
             _ => None,
         };
         let rows = rows.transpose().map_err(damaged)?;
+        let rows = match (rows, known) {
+            (Some(rows), Some(known)) => Some(self.without_copied(known, rows)?),
+            _ => None,
+        };
         if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
             known.check_blocks(blocks).map_err(damaged)?;
         }
@@ -81,7 +87,7 @@ impl Applying<'_> {
         *self.next_sequence = next;
         match record {
             Record::Append { table, .. } => {
-                if let Some(rows) = rows {
+                if let Some(rows) = rows.filter(|rows| rows.len() > 0) {
                     self.generation.append(table, rows).merge_small();
                 }
             }
@@ -122,12 +128,23 @@ impl Applying<'_> {
         match self.catalogue.get(table) {
             Some(known) => {
                 let rows = known.held_rows(&rows, sequences).map_err(damaged)?;
-                self.generation.append(table, rows);
+                let rows = self.without_copied(known, rows)?;
+                if rows.len() > 0 {
+                    self.generation.append(table, rows);
+                }
                 *self.next_sequence = (*self.next_sequence).max(greatest + 1);
                 Ok(())
             }
             None if self.catalogue.was_dropped(table) => Ok(()),
             None => Err(damaged("it names a table that never was")),
+        }
+    }
+
+    /// Rows of a record without those that were copied from leaves.
+    fn without_copied(&self, known: &StoredTable, rows: SortedRows) -> Result<SortedRows> {
+        match self.copied {
+            Some(pages) => known.without_copied(pages, rows),
+            None => Ok(rows),
         }
     }
 }

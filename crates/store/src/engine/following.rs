@@ -266,6 +266,7 @@ impl Target<'_> {
                     next_sequence: &mut next,
                     left_out: &mut numbers,
                     log_start: self.superblock.log_start,
+                    copied: None,
                 };
                 for part in record.into_parts() {
                     applying.take(part, end)?;

@@ -103,6 +103,7 @@ pub(super) fn recover(
         reserve: Some(reserve),
         is_full: false,
         is_read: false,
+        is_salvage: false,
         log: Some((disk.clone(), log_dir.clone())),
         ahead: HashSet::new(),
     };
@@ -190,6 +191,8 @@ pub(super) struct Recovery<'p> {
     pub(super) is_full: bool,
     /// Whether the whole log was read.
     pub(super) is_read: bool,
+    /// Whether rows of the log may have been copied from leaves already.
+    pub(super) is_salvage: bool,
     /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no
     /// blocks of this store.
     pub(super) log: Option<(Arc<dyn Disk>, PathBuf)>,
@@ -273,6 +276,7 @@ impl Recovery<'_> {
             next_sequence: &mut self.next_sequence,
             left_out: &mut (0..0),
             log_start: self.log_start,
+            copied: self.is_salvage.then_some(&self.working),
         }
         .take(record, end)
     }

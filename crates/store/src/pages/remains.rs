@@ -159,6 +159,7 @@ impl Remains {
         let is_unfinished = |superblock: &Superblock| superblock.checkpoint < checkpoint;
         match stamp.kind {
             // A flush that did not end has left it. The rows that it was to flush are in the log.
+            // Without a superblock it counts, and they are left out of the log.
             PageKind::Tree | PageKind::Run if self.superblock.as_ref().is_some_and(is_unfinished) => {}
             PageKind::Tree | PageKind::Run => {
                 let newest = self.tree_pages.entry(stamp.logical).or_insert(copy);

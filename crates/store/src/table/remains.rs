@@ -125,6 +125,15 @@ impl TableRemains {
 }
 
 impl StoredTable {
+    /// Rows of the log without those that were copied from leaves. A sparse table takes a row twice
+    /// as it takes it once.
+    pub(crate) fn without_copied(&self, pages: &WorkingPages, rows: SortedRows) -> Result<SortedRows> {
+        match &self.body {
+            Body::Indexed { .. } => indexed::without_copied(pages, &self.entry, rows),
+            Body::Sparse(_) => Ok(rows),
+        }
+    }
+
     /// The rows of a block that the log names; none if the table has no blocks.
     pub(crate) fn block_rows(
         &self,

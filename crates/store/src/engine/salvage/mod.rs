@@ -2,8 +2,9 @@
 //!
 //! No part needs another to be read. Rows are taken from every leaf that is whole, whether the
 //! nodes above it are or not: a leaf names its table. They keep their sequence numbers, so the log,
-//! as far as it is whole, is then applied as in recovery. The new store is begun and recovered like
-//! any other: until it is whole there is no store.
+//! as far as it is whole, is then applied as in recovery, but for rows that leaves had: without a
+//! superblock nothing tells which leaves are of a flush that did not end. The new store is begun
+//! and recovered like any other: until it is whole there is no store.
 
 mod report;
 #[cfg(test)]
@@ -285,6 +286,7 @@ impl<'t> Target<'t> {
                 reserve: None,
                 is_full: false,
                 is_read: false,
+                is_salvage: true,
                 log: None,
                 ahead: HashSet::new(),
             },

@@ -30,6 +30,6 @@ pub(crate) use body::{check, create, pages_of, row_limit};
 pub(crate) use count::count;
 pub(crate) use flush::{FlushedRows, flush};
 pub(crate) use point::{FoundRow, find};
-pub(crate) use remains::{LeafRemains, owner_of};
+pub(crate) use remains::{LeafRemains, owner_of, without_copied};
 pub(crate) use scan::IndexedScan;
 pub(crate) use verify::verify;

@@ -4,26 +4,30 @@
 //! of its run and the nodes above are whole or not. A row may stand in two leaves, one of which was
 //! pushed down: it is taken once.
 //!
+//! Without a superblock, leaves of a flush that did not end count as well. The log has their rows,
+//! too, so rows of the log that the new tree has are left out ([`without_copied`]).
+//!
 //! Where leaves are lost, rows of older runs for which no leaf is left fill the gaps. Rows deleted
 //! since the copy was written come back by that; without it all rows of the leaf would be gone.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
+use arrow_select::take::take_arrays;
 use bedload_columns::{
     ColumnRunWriter, ColumnRuns, ColumnSet, LeafEntry, LeafHeader, Place, Places, RunIndex, RunLeaf,
     Stretches,
 };
 use bedload_pages::PageId;
 use bedload_trees::I64Order;
-use bedload_trees::be_tree::BeTree;
+use bedload_trees::be_tree::{BeTree, LeafTarget};
 
-use super::body::{LEAF_ENTRIES, kind_of, options};
+use super::body::{Body, LEAF_ENTRIES, kind_of, open, options};
 use crate::error::{Error, Result};
 use crate::pages::{COUNTER_MAX, FoundPage, Remains, Slot, Standing, WorkingPages};
-use crate::rows::{Gap, SalvagedTable, TableEntry};
+use crate::rows::{Gap, SalvagedTable, SortedRows, TableEntry};
 
 /// The table that a page of a run belongs to; `None` if it is none.
 pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
@@ -275,6 +279,50 @@ impl LeafRemains {
             },
         }
     }
+}
+
+/// Rows of the log without those that the tree has from leaves. Only rows whose sequence numbers
+/// are below its end are looked up.
+pub(crate) fn without_copied(
+    pages: &WorkingPages,
+    table: &TableEntry,
+    rows: SortedRows,
+) -> Result<SortedRows> {
+    if rows.sequences().start >= table.end_sequence {
+        return Ok(rows);
+    }
+    let tree = open(pages, table)?;
+    let kind = kind_of(table.id, &table.schema);
+    let mut left: Vec<usize> = Vec::with_capacity(rows.len());
+    for row in 0..rows.len() {
+        let place = rows.places().get(row);
+        if place.sequence >= table.end_sequence || !has_row(&tree, kind, place)? {
+            left.push(row);
+        }
+    }
+    if left.len() == rows.len() {
+        return Ok(rows);
+    }
+    let failed = |reason: String| Error::schema(reason);
+    let picks: UInt32Array = left.iter().map(|&row| u32::try_from(row).ok()).collect();
+    let columns = take_arrays(rows.columns(), &picks, None).map_err(|error| failed(error.to_string()))?;
+    let sequences = left.iter().map(|&row| rows.places().get(row).sequence).collect();
+    SortedRows::held(&table.schema, columns, sequences)
+        .ok_or_else(|| failed("rows of the log are out of order".into()))
+}
+
+/// Whether a tree has a row at a place.
+fn has_row(tree: &Body<&WorkingPages>, kind: ColumnRuns, place: Place) -> Result<bool> {
+    let edge = place.edge();
+    for run in tree.leaf_interval(LeafTarget::At(edge))?.runs {
+        if (run.first..=run.last).contains(&edge)
+            && let Some(row) = kind.last_of_time(tree.store(), &run, place)?
+            && row.sequence()? == place.sequence
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Rows on their way into the runs of a new tree.
