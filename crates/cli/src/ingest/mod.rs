@@ -5,6 +5,7 @@
 //! complete batches; with `--source-id` every failed run does, and the next one continues after
 //! them.
 
+mod halves;
 mod measure;
 mod report;
 mod source;
@@ -20,6 +21,7 @@ use bedload::Appended;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::PollFlags;
 
+use self::halves::{Tried, commit_in_halves};
 use self::measure::Measure;
 pub(crate) use self::report::Report;
 use self::source::Source;
@@ -180,7 +182,9 @@ impl Run<'_> {
             Ok(())
         };
         let Some(source) = &mut self.source else {
-            return taken(&table.append(&batch)?, &batch);
+            return commit_in_halves(&batch, &mut |rows| {
+                Tried::of(table.append(rows), |appended| taken(&appended, rows))
+            });
         };
         match source.skip(batch, time)? {
             Some(rest) => source.append(store, table, &rest, &mut taken),

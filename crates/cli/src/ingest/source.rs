@@ -14,8 +14,9 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use bedload::{Appended, Error, Store, Table, TableSchema};
+use bedload::{Appended, Store, Table, TableSchema};
 
+use super::halves::{Tried, commit_in_halves};
 use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::printable::printable;
@@ -114,22 +115,21 @@ impl Source {
         batch: &RecordBatch,
         appended: &mut dyn FnMut(&Appended, &RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        if let Some(done) = self.commit(store, table, batch)? {
-            return appended(&done, batch);
-        }
-        let half = batch.num_rows() / 2;
-        let rest = batch.slice(half, batch.num_rows() - half);
-        self.append(store, table, &batch.slice(0, half), appended)?;
-        self.append(store, table, &rest, appended)
+        commit_in_halves(batch, &mut |rows| {
+            Tried::of(self.commit(store, table, rows)?, |done| appended(&done, rows))
+        })
     }
 
-    /// Commits a batch and the new count; does nothing and returns `None` if there are too many
-    /// rows for one commit.
-    fn commit(&mut self, store: &Store, table: &Table, batch: &RecordBatch) -> Result<Option<Appended>> {
+    /// Commits a batch and the new count; does nothing if the store refuses.
+    fn commit(
+        &mut self,
+        store: &Store,
+        table: &Table,
+        batch: &RecordBatch,
+    ) -> Result<bedload::Result<Appended>> {
         let mut changes = store.write_batch();
-        match changes.append(table, batch) {
-            Err(Error::TooLarge { .. }) if batch.num_rows() > 1 => return Ok(None),
-            added => added?,
+        if let Err(refused) = changes.append(table, batch) {
+            return Ok(Err(refused));
         }
         let positions = store.table_or_create(POSITIONS, schema()?)?;
         let position = Position {
@@ -141,14 +141,15 @@ impl Source {
             changes.delete_range(&positions, replaced.at..=replaced.at)?;
         }
         changes.append(&positions, &self.row(table, position)?)?;
-        let mut appended = match changes.commit() {
-            Err(Error::TooLarge { .. }) if batch.num_rows() > 1 => return Ok(None),
-            committed => committed?,
-        };
-        appended.rows -= 1;
-        self.newest = position.at;
-        self.position = Some(position);
-        Ok(Some(appended))
+        let committed = changes.commit().map(|mut appended| {
+            appended.rows -= 1;
+            appended
+        });
+        if committed.is_ok() {
+            self.newest = position.at;
+            self.position = Some(position);
+        }
+        Ok(committed)
     }
 
     fn row(&self, table: &Table, position: Position) -> Result<RecordBatch> {

@@ -401,6 +401,21 @@ fn columns_delimiters_and_null_texts() {
 }
 
 #[test]
+fn wide_rows_take_the_place_of_others_in_several_commits() {
+    let place = Place::new();
+    let wide = "x".repeat(1_000_000);
+    let rows = |first: u32| (first..first + 40).map(|n| format!("{n},a,{wide}\n"));
+    place.write("a.csv", "t,sensor,x\n".to_owned() + &rows(0).collect::<String>());
+    place.write("b.csv", "t,sensor,x\n".to_owned() + &rows(20).collect::<String>());
+    place.output("ingest s t a.csv --time t --time-unit s --key sensor");
+    let report = place.json("ingest s t b.csv --json");
+    assert_eq!((&report["rows"], &report["replaced"]), (&40.into(), &20.into()));
+    let report = place.json("ingest s t b.csv --source-id b --json");
+    assert_eq!((&report["rows"], &report["replaced"]), (&40.into(), &40.into()));
+    assert_eq!(report["table_rows"], 60);
+}
+
+#[test]
 fn a_file_with_its_columns_in_another_order() {
     let place = Place::new();
     place.write("a.csv", "t,n\n2013-01-01,1\n");

@@ -54,9 +54,11 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the
-    /// table was dropped; the disk is full or fails; the memory for rows is full, and its flush
-    /// meets a damaged page.
+    /// The batch does not have the table's columns; a row has no time; the table was dropped; the
+    /// disk is full or fails; the memory for rows is full, and its flush meets a damaged page. With
+    /// [`Error::TooLarge`], a row is longer than 1 MiB, or the batch replaces rows by their key and
+    /// takes more than the memory for rows ([`Options::head_bytes`](crate::Options::head_bytes)):
+    /// then append it in parts.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         if self.has_key() {
             let begun = self.begin_append_keyed(batch)?;
