@@ -46,7 +46,7 @@ use crate::args::{Cli, Command};
 use crate::exit::Status;
 pub use crate::exit::{Failure, Result};
 pub use crate::interrupt::{catch as catch_signals, first as first_signal};
-pub use crate::output::{Answer, Format};
+pub use crate::output::{Answer, Format, is_written_directly};
 pub use crate::store::open_to_read;
 
 /// The command `bedload`, with the arguments of the process.

@@ -4,13 +4,14 @@ use crate::args::QueryArgs;
 use crate::condition::Condition;
 use crate::exit::Result;
 use crate::interrupt;
-use crate::output::Answer;
+use crate::output::{Answer, is_written_directly};
 use crate::partition;
 use crate::selection::Selection;
 use crate::store;
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
-    if args.output.is_some() {
+    let output = args.output.as_deref();
+    if output.is_some_and(|path| !is_written_directly(path)) {
         interrupt::catch()?;
     }
     let store = store::open_to_read(&args.store)?;
@@ -30,6 +31,6 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if let (Some(_), Some(directory)) = (args.partition, &args.output) {
         return partition::write(args, directory, (&table, &selection, &schema));
     }
-    let answer = Answer::begin(args.format, args.output.as_deref(), &schema, &args.null)?;
+    let answer = Answer::begin(args.format, output, &schema, &args.null)?;
     selection.stream(&table, answer).map(drop)
 }

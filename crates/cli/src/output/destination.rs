@@ -25,6 +25,13 @@ enum Target {
     },
 }
 
+/// Whether an answer is written to `path` itself: a device, a pipe or the like. Then there is
+/// nothing to undo, and writing may wait for a reader without end, so signals are not to be caught.
+#[must_use]
+pub fn is_written_directly(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// The last error of the system that a [`Destination`] met.
 #[derive(Clone, Default)]
 pub(super) struct LastError(Arc<Mutex<Option<io::Error>>>);
@@ -59,15 +66,13 @@ impl Destination {
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
         // A link stays a link, and its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let target = match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            Ok(metadata) if !metadata.is_file() => {
-                Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
-            }
-            _ => {
-                let unfinished = BufWriter::new(unfinished::file(&path)?);
-                Target::File { path, unfinished }
-            }
+        let target = if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        } else if is_written_directly(&path) {
+            Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
+        } else {
+            let unfinished = BufWriter::new(unfinished::file(&path)?);
+            Target::File { path, unfinished }
         };
         Ok(Self {
             target,

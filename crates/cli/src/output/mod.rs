@@ -19,6 +19,7 @@ use clap::ValueEnum;
 
 use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
+pub use self::destination::is_written_directly;
 use self::json::JsonWriter;
 #[cfg(feature = "formats")]
 use self::parquet::ParquetWriter;

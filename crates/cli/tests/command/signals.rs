@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP end every command as an error does: what was begun is undone, and the
 //! exit code is 128 and the number of the signal.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -124,6 +124,29 @@ fn an_ingest_from_a_fifo_without_a_writer_ends() {
     send(&child, Signal::TERM);
     assert_eq!(outcome(child).fails(143), "ended by SIGTERM");
     assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_query_that_waits_for_the_reader_of_a_pipe_ends() {
+    let place = Place::new();
+    let status = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
+    assert!(status.success());
+    // The answer is longer than a pipe.
+    place.write("rows.csv", near_sorted_csv(20_000));
+    place.output("ingest s t rows.csv --time t --time-unit s");
+    for ((signal, _, name), has_reader) in SIGNALS.into_iter().zip([false, true, true]) {
+        let child = begin(place.command("query s t --format csv --output fifo"));
+        let reader = has_reader.then(|| {
+            let mut reader = std::fs::File::open(place.path("fifo")).unwrap();
+            reader.read_exact(&mut [0]).unwrap();
+            reader
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        send(&child, signal);
+        // There is nothing to undo: the signal itself ends it.
+        assert_eq!(outcome(child).code, None, "{name}");
+        drop(reader);
+    }
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bedload::Store;
-use bedload_cli::{Answer, Failure, Format, Result, catch_signals, first_signal, open_to_read};
+use bedload_cli::{
+    Answer, Failure, Format, Result, catch_signals, first_signal, is_written_directly, open_to_read,
+};
 use bedload_datafusion::StoreSchema;
 use clap::Parser;
 use datafusion::arrow::datatypes::Schema;
@@ -70,7 +72,8 @@ fn answer(arguments: Arguments) -> Result<()> {
         "-" => query_from_stdin()?,
         query => query.to_owned(),
     };
-    let is_file = arguments.output.is_some();
+    let output = arguments.output.as_deref();
+    let is_file = output.is_some_and(|path| !is_written_directly(path));
     if is_file {
         catch_signals()?;
     }

@@ -5,7 +5,7 @@
     reason = "a test that meets an error it does not expect has failed"
 )]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -328,6 +328,36 @@ fn a_signal_leaves_no_unfinished_file() {
         std::fs::read_to_string(place.dir.path().join("answer")).unwrap(),
         "of before"
     );
+}
+
+/// Nothing is to be undone where the answer goes to a pipe: the first signal ends the wait for its
+/// reader.
+#[test]
+fn a_signal_ends_the_wait_for_the_reader_of_a_pipe() {
+    let place = Place::new();
+    let pipe = place.dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = Command::new("env")
+        .current_dir(place.dir.path())
+        .args(["--default-signal=TERM", env!("CARGO_BIN_EXE_bedload-sql")])
+        .args(["store", "SELECT value FROM generate_series(1, 1000000000000)"])
+        .args(["--format", "csv", "--output", "pipe"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut reader = std::fs::File::open(&pipe).unwrap();
+    reader.read_exact(&mut [0]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(child.wait().unwrap().code(), None);
 }
 
 /// The end of a pipe that nobody reads any more is no failure.
