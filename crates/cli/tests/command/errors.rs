@@ -380,6 +380,26 @@ fn rows_that_do_not_fit_the_table() {
         "{message}"
     );
     assert!(message.contains("--time-unit"), "{message}");
+    // In another column of times, the type says what a number means.
+    place.write("a.csv", "t,seen\n2013-01-01,2013-01-01T10:00:00Z\n");
+    place.output("ingest s other a.csv --time t");
+    place.write("a.csv", "t,seen\n2013-01-02,1360344600\n");
+    let message = place.run("ingest s other a.csv").fails(1);
+    let expected = "a.csv:2: `1360344600` in column seen is not a time; if numbers count units since 1970, give the \
+                    type with --schema 'seen:timestamp(s, UTC)'; else";
+    assert!(message.starts_with(expected), "{message}");
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "other",
+            "a.csv",
+            "--schema",
+            "seen:timestamp(s, UTC)",
+        ])
+        .succeeds();
+    let rows = place.output("query s other --columns seen --format csv");
+    assert!(rows.contains("\n2013-02-08T17:30:00"), "{rows}");
     place.write("a.csv", "t,v\n2013-01-01,1\n");
     assert_eq!(
         place.run("ingest s t a.csv --schema v:float64").fails(1),

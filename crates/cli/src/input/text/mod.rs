@@ -327,9 +327,19 @@ impl TextRows {
         };
         let remedy = match problem {
             Problem::NotUtf8 => Some(SKIP.to_owned()),
-            Problem::NoTime if WrittenCount::parse(&text).is_some() => Some(format!(
+            Problem::NoTime if WrittenCount::parse(&text).is_some() && column.is_time => Some(format!(
                 "if numbers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
             )),
+            Problem::NoTime if WrittenCount::parse(&text).is_some() => {
+                let given = if column.inferred {
+                    "timestamp(…)"
+                } else {
+                    &type_name
+                };
+                Some(format!(
+                    "if numbers count units since 1970, give the type with --schema '{name}:{given}'; else {SKIP}"
+                ))
+            }
             _ if column.inferred => Some(format!(
                 "the type was inferred from the first rows: give another with --schema '{name}:…', or {SKIP}"
             )),
