@@ -73,6 +73,10 @@ fn numbers_with_fractions_are_times() {
     let expected = "c.csv:3: `1360344602.0001` in column t is finer than its type timestamp(ms)";
     assert!(message.starts_with(expected), "{message}");
     assert_eq!(times("csv"), found, "and nothing of the file is there");
+    // Written times may be finer than the unit of numbers.
+    place.write("d.csv", "t,n\n2013-02-08T17:30:00.25,1\n");
+    place.output("ingest s fine d.csv --time t --time-unit s");
+    assert!(times("fine")[0].starts_with(&first), "{:?}", times("fine"));
     let message = place.run("ingest s new a.csv --time t").fails(1);
     assert!(
         message.contains("column t holds numbers") && message.contains("--time-unit"),

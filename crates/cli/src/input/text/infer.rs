@@ -53,7 +53,8 @@ pub(super) fn infer_time<'a>(
             count_digits = count_digits.max(count.fraction_digits);
         }
     }
-    let unit = unit.map(|unit| unit_for_digits(digits_of_unit(unit) + count_digits));
+    let digits = |unit| (digits_of_unit(unit) + count_digits).max(fraction_digits);
+    let unit = unit.map(|unit| unit_for_digits(digits(unit)));
     match (zoned, unit) {
         (Some(zoned), unit) => {
             let unit = unit.unwrap_or(unit_for_digits(fraction_digits));
@@ -261,6 +262,10 @@ mod tests {
         assert_eq!(
             infer(&["2013-01-01"], Some(TimeUnit::Nanosecond)),
             type_of("timestamp(ns)")
+        );
+        assert_eq!(
+            infer(&["17", "2013-01-01 00:00:00.25"], Some(TimeUnit::Second)),
+            type_of("timestamp(ms)")
         );
         assert_eq!(infer(&["", "17"], None), Err(NoTime::Numbers));
         assert_eq!(infer(&["17.5"], None), Err(NoTime::Numbers));
