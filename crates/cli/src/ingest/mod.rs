@@ -5,6 +5,7 @@
 //! complete batches; with `--source-id` every failed run does, and the next one continues after
 //! them.
 
+mod assumed_unit;
 mod halves;
 mod measure;
 mod report;
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use arrow_schema::TimeUnit;
 use bedload::Appended;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::PollFlags;
@@ -85,6 +87,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         measure: Measure::of(target.table(), args.order),
         acknowledge,
         source,
+        assumed_unit: None,
     };
     let loaded = run
         .load(first, input)
@@ -94,7 +97,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
                 .try_for_each(|file| run.load(file, Input::open(file, &wanted)?))
         })
         .and_then(|()| run.source.as_ref().map_or(Ok(()), Source::finish));
-    let measure = run.measure;
+    let (measure, assumed_unit) = (run.measure, run.assumed_unit);
     let reported = loaded.and_then(|()| {
         target.store().flush()?;
         let elapsed = started.elapsed();
@@ -104,6 +107,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         };
         let report = Report {
             taken_before,
+            assumed_unit,
             ..Report::new(&target, &args.table, &measure, order, rejects, elapsed)?
         };
         interrupt::check()?;
@@ -149,15 +153,24 @@ struct Run<'a> {
     measure: Measure,
     acknowledge: &'a mut dyn FnMut(u64),
     source: Option<Source>,
+    /// The unit of integers in the time column, if no one has named it.
+    assumed_unit: Option<TimeUnit>,
 }
 
 impl Run<'_> {
     fn load(&mut self, file: &Path, mut input: Input) -> Result<()> {
         let file = display_name(file);
         let places = self.target.places(&file, input.schema())?;
+        let mut unchecked = input.assumed_unit();
+        self.assumed_unit = self.assumed_unit.or(unchecked);
         let bar = progress_bar(&file, input.progress().1);
         while let Some(batch) = input.next_batch(self.rejects)? {
             if batch.num_rows() > 0 {
+                if let Some(unit) = unchecked.take() {
+                    let table = self.target.table();
+                    let times = batch.column(places[table.schema().time_column()]);
+                    assumed_unit::check(&file, table, unit, times)?;
+                }
                 self.append(&batch, &places)
                     .map_err(|failure| match failure.status() {
                         Status::Input => {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use arrow_schema::TimeUnit;
 use bedload::Layout;
 use bedload_sortedness::Sortedness;
+use bedload_times::unit_name;
 use serde_json::{Value, json};
 
 use super::measure::{Measure, OnGrid};
@@ -21,6 +23,8 @@ pub(crate) struct Report {
     pub(crate) order: Option<Sortedness>,
     /// Rows that earlier runs had taken of the source, if it has an id.
     pub(crate) taken_before: Option<u64>,
+    /// The unit in which integers of the time column were read, if it was not named.
+    pub(crate) assumed_unit: Option<TimeUnit>,
     /// Counts of rows that did not fit the grid; `None` unless the table is sparse.
     pub(crate) on_grid: Option<OnGrid>,
     /// Rows that others replaced; `None` unless the table has a key.
@@ -51,6 +55,7 @@ impl Report {
             rows: measure.rows(),
             order,
             taken_before: None,
+            assumed_unit: None,
             on_grid: is_sparse.then(|| measure.on_grid()),
             replaced: (has_key && !is_sparse).then(|| measure.replaced()),
             rejects,
@@ -87,6 +92,12 @@ impl Report {
         }
         if let Some(taken) = self.taken_before.filter(|&taken| taken > 0) {
             out.line(&format!("{} already there", rows_line(taken)))?;
+        }
+        if let Some(unit) = self.assumed_unit {
+            let unit = unit_name(unit);
+            out.line(&format!(
+                "times read as numbers of {unit}, the unit of the table; --time-unit names another"
+            ))?;
         }
         if let Some(on_grid) = self
             .on_grid
@@ -128,6 +139,9 @@ impl Report {
         object["skipped"] = self.rejects.json();
         if let Some(taken) = self.taken_before {
             object["taken_before"] = taken.into();
+        }
+        if let Some(unit) = self.assumed_unit {
+            object["assumed_unit"] = unit_name(unit).into();
         }
         if let Some(on_grid) = self.on_grid {
             object["moved"] = on_grid.moved.into();

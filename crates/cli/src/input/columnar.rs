@@ -24,6 +24,10 @@ use crate::interrupt;
 use crate::schema::{same_type, type_name};
 use crate::seconds;
 
+/// The places of the wanted columns in a file, the types under which they are stored, and the unit
+/// of integers in the time column, if it is that of the table because nothing else names it.
+type Columns = (Vec<usize>, SchemaRef, Option<TimeUnit>);
+
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// The rows of a file that keeps them in columns.
@@ -36,6 +40,7 @@ pub(super) struct ColumnarRows {
     /// For each column of `schema`, its place in the batches read.
     places: Vec<usize>,
     schema: SchemaRef,
+    assumed_unit: Option<TimeUnit>,
     /// The place of the time column in `schema`.
     time: Option<usize>,
     rows_read: u64,
@@ -60,7 +65,7 @@ impl ColumnarRows {
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
-        let (places, schema) = columns(&name, builder.schema(), wanted)?;
+        let (places, schema, assumed_unit) = columns(&name, builder.schema(), wanted)?;
         let beyond = guarded(|| first_unreachable(builder.metadata(), again, &places))
             .and_then(|searched| searched.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
@@ -88,7 +93,13 @@ impl ColumnarRows {
             .iter()
             .map(|place| in_file_order.partition_point(|other| other < place))
             .collect();
-        let mut rows = Self::new(name, Box::new(batches), (places, schema), wanted, progress);
+        let mut rows = Self::new(
+            name,
+            Box::new(batches),
+            (places, schema, assumed_unit),
+            wanted,
+            progress,
+        );
         rows.rows_total = rows_total;
         Ok(rows)
     }
@@ -121,7 +132,7 @@ impl ColumnarRows {
     fn new(
         name: String,
         batches: Batches,
-        (places, schema): (Vec<usize>, SchemaRef),
+        (places, schema, assumed_unit): Columns,
         wanted: &Wanted,
         progress: &Progress,
     ) -> Self {
@@ -136,6 +147,7 @@ impl ColumnarRows {
             batch_rows: wanted.batch_rows,
             places,
             schema,
+            assumed_unit,
             time,
             rows_read: 0,
             rows_before: 0,
@@ -219,6 +231,10 @@ impl Rows for ColumnarRows {
             .map_err(|error| self.failure(&error))
     }
 
+    fn assumed_unit(&self) -> Option<TimeUnit> {
+        self.assumed_unit
+    }
+
     fn batch_place(&self) -> String {
         format!("row {}", self.rows_before + 1)
     }
@@ -251,15 +267,20 @@ impl ColumnarRows {
     }
 }
 
-/// The places of the wanted columns in a file, and the types under which they are stored.
-fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<(Vec<usize>, SchemaRef)> {
+/// Finds the wanted columns in a file.
+fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<Columns> {
     let offered: Vec<String> = found.fields().iter().map(|field| field.name().clone()).collect();
     let places = wanted.places(file, &offered)?;
     let fields: Vec<Field> = places
         .iter()
         .map(|&place| column(file, found.field(place), wanted))
         .collect::<Result<_>>()?;
-    Ok((places, Arc::new(Schema::new(fields))))
+    let mut integers = places
+        .iter()
+        .map(|&place| found.field(place))
+        .filter(|field| stored_type(field.data_type()) == Some(DataType::Int64));
+    let assumed_unit = integers.find_map(|field| wanted.assumed_unit(field.name()));
+    Ok((places, Arc::new(Schema::new(fields)), assumed_unit))
 }
 
 /// A reader of Arrow IPC, or why it cannot be opened.

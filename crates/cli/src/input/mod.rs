@@ -169,6 +169,15 @@ impl Wanted {
         self.time_unit.or_else(of_table)
     }
 
+    /// The unit of the table, for integers in the time column whose unit the user did not name.
+    fn assumed_unit(&self, name: &str) -> Option<TimeUnit> {
+        let is_named = self.time_unit.is_some() || self.given_field(name).is_some();
+        match self.known_type(name) {
+            Some(DataType::Timestamp(unit, _)) if self.is_time(name) && !is_named => Some(*unit),
+            _ => None,
+        }
+    }
+
     fn given_field(&self, name: &str) -> Option<&Field> {
         self.given.iter().find(|field| field.name() == name)
     }
@@ -204,6 +213,10 @@ trait Rows {
     /// `rejects`.
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>>;
 
+    /// The unit of integers in the time column, if it is that of the table because nothing else
+    /// names it.
+    fn assumed_unit(&self) -> Option<TimeUnit>;
+
     /// Where the rows of the last batch begin.
     fn batch_place(&self) -> String;
 }
@@ -235,6 +248,12 @@ impl Input {
 
     pub(crate) fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
         self.rows.next_batch(rejects)
+    }
+
+    /// The unit of integers in the time column, if it is that of the table because nothing else
+    /// names it.
+    pub(crate) fn assumed_unit(&self) -> Option<TimeUnit> {
+        self.rows.assumed_unit()
     }
 
     /// Where the rows of the last batch begin, in words.

@@ -91,6 +91,50 @@ fn numbers_with_fractions_are_times() {
 }
 
 #[test]
+fn a_unit_that_no_one_names_is_told_and_refused_where_another_fits() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1360344600.25,1\n");
+    place.output("ingest s ms a.csv --time t --time-unit s");
+    place.write("seconds.csv", "t,n\n1360344600,1\n1360344601,2\n");
+    place.output("ingest s s seconds.csv --time t --time-unit s");
+    place.write("millis.csv", "t,n\n1360344601000,2\n");
+    let before = place.contents("s");
+
+    let message = place.run("ingest s ms seconds.csv").fails(1);
+    let expected = "seconds.csv: in ms, the unit of table ms, the integers in column t lie in January 1970, in s \
+                    beside its rows: say which they are with --time-unit s or --time-unit ms";
+    assert_eq!(message, expected);
+    let message = place.run("ingest s s millis.csv").fails(1);
+    assert!(
+        message.contains("column t lie after the year 9999, in ms beside"),
+        "{message}"
+    );
+    // The same in a file that names the types of its columns.
+    place.write("typed.csv", "at,t,n\n2013-01-01,1360344600,1\n");
+    place.output("ingest typed t typed.csv --time at");
+    place.output("query typed t --columns t,n --format parquet --output typed.parquet");
+    let message = place.run("ingest s ms typed.parquet").fails(1);
+    assert!(message.contains("lie in January 1970, in s beside"), "{message}");
+    assert_eq!(place.contents("s"), before);
+
+    let told = "times read as numbers of ms, the unit of the table; --time-unit names another\n";
+    assert!(place.output("ingest s ms millis.csv").contains(told));
+    let report = place.json("ingest s ms millis.csv --json");
+    assert_eq!(report["assumed_unit"], "ms");
+    for named in ["--time-unit ms", "--schema t:timestamp(ms)"] {
+        let report = place.json(&format!("ingest s ms seconds.csv {named} --json"));
+        assert_eq!(
+            (&report["assumed_unit"], &report["rows"]),
+            (&().into(), &2.into())
+        );
+    }
+    // Of a device whose clock is not set. In no unit are these times beside the others.
+    place.output("ingest s s seconds.csv --time-unit s");
+    place.write("unset.csv", "t,n\n5,1\n");
+    place.output("ingest s s unset.csv");
+}
+
+#[test]
 fn averages_are_told_once_there_are_rows_enough() {
     let place = Place::new();
     place.write("few.csv", near_sorted_csv(3));

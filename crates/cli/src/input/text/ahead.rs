@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{SchemaRef, TimeUnit};
 
 use super::{Parsed, TextRows};
 use crate::exit::{Failure, Result, Status};
@@ -23,6 +23,7 @@ const BATCHES_AHEAD: usize = 1;
 pub(in crate::input) struct RowsAhead {
     name: String,
     schema: SchemaRef,
+    assumed_unit: Option<TimeUnit>,
     parsed: Receiver<Result<Parsed>>,
     parser: Option<JoinHandle<()>>,
     /// The line on which the last batch begins.
@@ -33,6 +34,7 @@ impl RowsAhead {
     /// Starts to parse.
     pub(in crate::input) fn of(mut rows: TextRows) -> Result<Self> {
         let (name, schema) = (rows.name.clone(), SchemaRef::clone(&rows.schema));
+        let assumed_unit = rows.assumed_unit();
         let (sender, parsed) = sync_channel(BATCHES_AHEAD);
         let parse = move || {
             loop {
@@ -55,6 +57,7 @@ impl RowsAhead {
         Ok(Self {
             name,
             schema,
+            assumed_unit,
             parsed,
             parser: Some(parser),
             line: 0,
@@ -81,6 +84,10 @@ impl Rows for RowsAhead {
         }
         self.line = parsed.line;
         Ok(parsed.batch)
+    }
+
+    fn assumed_unit(&self) -> Option<TimeUnit> {
+        self.assumed_unit
     }
 
     fn batch_place(&self) -> String {

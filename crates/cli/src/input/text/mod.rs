@@ -218,6 +218,15 @@ impl TextRows {
         })
     }
 
+    /// The unit of integers in the time column, if it is that of the table because nothing else
+    /// names it.
+    fn assumed_unit(&self) -> Option<TimeUnit> {
+        let of_integers = self.columns.iter().filter(|column| column.number_unit.is_some());
+        of_integers
+            .map(|column| column.field.name())
+            .find_map(|name| self.wanted.assumed_unit(name))
+    }
+
     /// Why the type of the time column cannot be inferred.
     fn no_time(&self, name: &str, place: usize, no_time: NoTime) -> Failure {
         let file = &self.name;
