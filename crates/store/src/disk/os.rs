@@ -399,6 +399,17 @@ impl DurableFile {
     }
 }
 
+/// Takes or gives back space. A signal with a handler may interrupt it, as no call of the standard
+/// library: it is then made again.
+fn fallocate(
+    file: &File,
+    flags: rustix::fs::FallocateFlags,
+    offset: u64,
+    len: u64,
+) -> rustix::io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, offset, len))
+}
+
 impl DiskFile for OsFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
@@ -453,7 +464,7 @@ impl DiskFile for OsFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, len) {
+        match fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
             // Without the call, space cannot be reserved; a write reports a full disk.
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
@@ -470,7 +481,7 @@ impl DiskFile for OsFile {
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
         use rustix::fs::FallocateFlags;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+        match fallocate(&self.file, flags, offset, len) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
