@@ -2,9 +2,11 @@
 //!
 //! Making them from what a head holds takes as long as writing them into leaves. So a thread that
 //! lasts as long as the flush of a run makes the next batch while the caller writes one. It touches
-//! neither pages nor locks.
+//! no pages, and waits for no lock but that of packed rows (`rows/columns.rs`), which no thread
+//! holds for long.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -18,17 +20,28 @@ pub(super) fn for_each_batch(
     rows: &RowsInOrder,
     positions: Range<usize>,
     batch_rows: usize,
-    mut take: impl FnMut(Vec<ArrayRef>) -> Result<()>,
+    take: impl FnMut(Vec<ArrayRef>) -> Result<()>,
 ) -> Result<()> {
     let make = |batch| {
         let columns = rows.columns(batch);
         columns.map_err(|error| Error::schema(error.to_string()))
     };
+    for_each_made(&make, positions, batch_rows, take)
+}
+
+/// As [`for_each_batch`], with what `make` makes of the positions of a batch.
+fn for_each_made(
+    make: &(impl Fn(Range<usize>) -> Result<Vec<ArrayRef>> + Sync),
+    positions: Range<usize>,
+    batch_rows: usize,
+    mut take: impl FnMut(Vec<ArrayRef>) -> Result<()>,
+) -> Result<()> {
     if positions.len() <= batch_rows {
         return take(make(positions)?);
     }
     thread::scope(|scope| {
-        // One batch waits while the next is made: a row may be long.
+        // A batch is handed over before the next is begun, as a row may be long: there are two at a
+        // time, that of the caller and that of the helper.
         let (sender, receiver) = sync_channel(0);
         let batches = chunks(positions.clone(), batch_rows);
         let helper = thread::Builder::new()
@@ -42,7 +55,14 @@ pub(super) fn for_each_batch(
                 }
             });
         match helper {
-            Ok(_) => receiver.into_iter().try_for_each(|columns| take(columns?)),
+            Ok(helper) => {
+                let taken = receiver.into_iter().try_for_each(|columns| take(columns?));
+                // The receiver is gone, so the helper ends with its next batch.
+                if let Err(panic) = helper.join() {
+                    resume_unwind(panic);
+                }
+                taken
+            }
             // The system has no thread to spare.
             Err(_) => chunks(positions, batch_rows).try_for_each(|batch| take(make(batch)?)),
         }
@@ -57,6 +77,7 @@ pub(super) fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Ra
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
     use arrow_array::TimestampSecondArray;
@@ -120,5 +141,16 @@ mod tests {
         });
         assert!(outcome.is_err());
         assert_eq!(taken, 3);
+    }
+
+    #[test]
+    fn a_panic_of_the_helper_keeps_its_cause() {
+        let make = |batch: Range<usize>| match batch.start {
+            0 => Ok(Vec::new()),
+            _ => panic!("a defect"),
+        };
+        let flush = || for_each_made(&make, 0..100, 10, |_| Ok(()));
+        let panic = catch_unwind(AssertUnwindSafe(flush)).expect_err("it panics");
+        assert_eq!(panic.downcast_ref(), Some(&"a defect"));
     }
 }
