@@ -1,5 +1,5 @@
-//! Trees on pages that do not hold what was written: errors or wrong answers, never a panic, never a
-//! hang.
+//! Trees on pages that do not hold what was written: errors or wrong answers, never a panic, never
+//! a hang.
 
 use std::ops::Bound;
 
