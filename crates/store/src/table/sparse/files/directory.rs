@@ -98,16 +98,40 @@ impl BlockFiles {
         Ok(files.into_iter().map(|(file, _)| file).collect())
     }
 
-    /// Bytes that the files of a table take on the disk, and how long they are.
+    /// Bytes that the files of a table take on the disk. A file may be removed meanwhile, as no view
+    /// needs to have it: so it is not kept open.
     pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
         let mut bytes = 0;
-        for (file, path) in self.list_files(&self.table_dir(table))? {
-            let opened = self.open(table, file)?;
-            bytes += opened
-                .file
-                .disk_bytes()
-                .map_err(|source| Error::io(&path, "read", source))?;
+        for (_, path) in self.list_files(&self.table_dir(table))? {
+            match self.disk.open(&path).and_then(|file| file.disk_bytes()) {
+                Ok(of_file) => bytes += of_file,
+                Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(Error::io(&path, "read", source)),
+            }
         }
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::disk::Disk;
+    use crate::disk::sim::SimDisk;
+    use crate::pages::Cache;
+
+    #[test]
+    fn a_file_that_is_counted_is_not_kept_open() {
+        let disk = Arc::new(SimDisk::new(1));
+        let store = Path::new("/store");
+        disk.create_dir(store).expect("a sound disk");
+        let open = || BlockFiles::new(disk.clone(), store, [0; 16], Arc::new(Cache::new(0, 0)), 1);
+        open().open_or_create(7, 0).expect("a sound disk");
+        let files = open();
+        files.disk_bytes(7).expect("a sound disk");
+        disk.remove(&files.path_of(7, 0)).expect("it is there");
+        assert!(matches!(files.open(7, 0), Err(Error::Corrupt { .. })));
     }
 }
