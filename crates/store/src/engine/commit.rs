@@ -335,11 +335,16 @@ impl Engine {
             // If the log is replayed, unwritten blocks are built again from their rows.
             let unsynced = direct.unsynced();
             let logged = if unsynced.is_some() { &rest } else { batch };
-            check_batch(table, logged, SortedRows::bytes_of(&table.entry.schema, logged))?;
+            let in_memory_bytes = target.memory_bytes(&direct);
+            let bytes_of = |rows| SortedRows::bytes_of(&table.entry.schema, rows);
+            let bytes = bytes_of(logged).max(bytes_of(&rest) + in_memory_bytes);
+            if bytes > self.options.head_bytes {
+                return Ok(None);
+            }
+            check_batch(table, logged, bytes)?;
             let logged = encode(table, logged);
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
-            let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
             let (position, numbers) = self.commit([id], |first, view| {
                 if !target.still_holds(&direct, &latest())? {
@@ -367,7 +372,8 @@ impl Engine {
                 self.make_durable(&Logged { position, end })?;
                 Ok(Some(numbers.start))
             }
-            // Another commit came first; the next flush merges its rows with these.
+            // The other rows need more than the memory for rows, or another commit came first, whose
+            // rows the next flush merges with these.
             Ok(None) => target
                 .give_up(&direct)
                 .map(|()| None)

@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampSecondType;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 use bedload_testkit::Rng;
 
 use super::workload::{STORE, open, options};
@@ -112,6 +113,22 @@ fn a_batch_of_which_one_file_lost_its_part_was_never_committed() {
         .find(|&at| blocks.1.get(at) != Some(&now[at]));
     part.change(&path, changed.expect("something was written"), 0xFF);
     assert_eq!(rows_on(&part), OLD.unsigned_abs());
+}
+
+#[test]
+fn rows_beside_full_blocks_keep_to_the_memory_for_rows() {
+    let disk = SimDisk::new(1);
+    let store = begin(&disk);
+    // The first rows fill blocks. Of the others, each third is there, which is worth no block.
+    let whole = batch(OLD..OLD + 16_000);
+    let is_kept = (0..whole.num_rows()).map(|row| Some(row < 4000 || row % 3 == 0));
+    let kept = filter_record_batch(&whole, &is_kept.collect()).expect("as long as the rows");
+    let appended = table(&store).and_then(|table| table.append(&kept));
+    assert_eq!(appended.expect("a sound disk").rows, kept.num_rows() as u64);
+    assert_eq!(rows_in(&store), OLD.unsigned_abs() + kept.num_rows() as u64);
+    assert!(store.metrics().head_bytes <= 64 << 10, "{:?}", store.metrics());
+    drop(store);
+    assert_eq!(rows_on(&disk), OLD.unsigned_abs() + kept.num_rows() as u64);
 }
 
 #[test]
