@@ -4,8 +4,8 @@
 //! A wrong unit is a factor of a thousand at least. A file that counts in a coarser unit than its
 //! table then has its times in January 1970, one that counts in a finer unit has them after the
 //! calendar's end. Such a file is refused if another unit puts all its first rows beside those of
-//! the table: that is no coincidence, and rows that do lie in 1970, as those of a device whose
-//! clock is not set, are taken.
+//! the table. So rows that do lie in 1970, as those of a device whose clock is not set, are taken
+//! unless another unit happens to put all of them there.
 
 use std::ops::Range;
 

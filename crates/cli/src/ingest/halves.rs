@@ -19,10 +19,15 @@ impl Tried {
         done: impl FnOnce(Appended) -> Result<()>,
     ) -> Result<Self> {
         match outcome {
-            Err(error @ Error::TooLarge { .. }) => Ok(Self::TooLarge(error.into())),
+            Err(error @ Error::TooLarge { .. }) if !is_of_a_row(&error) => Ok(Self::TooLarge(error.into())),
             outcome => done(outcome?).map(|()| Self::Done),
         }
     }
+}
+
+/// Whether it is a row that is too long: then parts of its batch are no help.
+fn is_of_a_row(error: &Error) -> bool {
+    matches!(error, Error::TooLarge { what, .. } if what.starts_with("row "))
 }
 
 /// Has `commit` commit the rows of a batch: all, or where those are too many, either half.
@@ -43,7 +48,6 @@ fn try_halves(batch: &RecordBatch, commit: &mut dyn FnMut(&RecordBatch) -> Resul
         return Ok(tried);
     }
     for half in [batch.slice(0, rows / 2), batch.slice(rows / 2, rows - rows / 2)] {
-        // If it is one row that is too large, this failure names it by its position in the batch.
         if let Tried::TooLarge(_) = try_halves(&half, commit)? {
             return Ok(tried);
         }

@@ -6,11 +6,14 @@ use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::TableSchema;
+use bedload_times::{nanos_per_tick, unit_name};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -24,9 +27,17 @@ use crate::interrupt;
 use crate::schema::{same_type, type_name};
 use crate::seconds;
 
-/// The places of the wanted columns in a file, the types under which they are stored, and the unit
-/// of integers in the time column, if it is that of the table because nothing else names it.
-type Columns = (Vec<usize>, SchemaRef, Option<TimeUnit>);
+/// The wanted columns of a file.
+struct Columns {
+    /// Their places in it.
+    places: Vec<usize>,
+    /// The types under which they are stored.
+    schema: SchemaRef,
+    /// The unit of the time column, if that has integers.
+    count_unit: Option<TimeUnit>,
+    /// The same unit, if it is that of the table because nothing else names it.
+    assumed_unit: Option<TimeUnit>,
+}
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
@@ -40,6 +51,7 @@ pub(super) struct ColumnarRows {
     /// For each column of `schema`, its place in the batches read.
     places: Vec<usize>,
     schema: SchemaRef,
+    count_unit: Option<TimeUnit>,
     assumed_unit: Option<TimeUnit>,
     /// The place of the time column in `schema`.
     time: Option<usize>,
@@ -65,8 +77,9 @@ impl ColumnarRows {
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
-        let (places, schema, assumed_unit) = columns(&name, builder.schema(), wanted)?;
-        let beyond = guarded(|| first_unreachable(builder.metadata(), again, &places))
+        let columns = columns(&name, builder.schema(), wanted)?;
+        let places = &columns.places;
+        let beyond = guarded(|| first_unreachable(builder.metadata(), again, places))
             .and_then(|searched| searched.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
         interrupt::check()?;
@@ -93,13 +106,8 @@ impl ColumnarRows {
             .iter()
             .map(|place| in_file_order.partition_point(|other| other < place))
             .collect();
-        let mut rows = Self::new(
-            name,
-            Box::new(batches),
-            (places, schema, assumed_unit),
-            wanted,
-            progress,
-        );
+        let columns = Columns { places, ..columns };
+        let mut rows = Self::new(name, Box::new(batches), columns, wanted, progress);
         rows.rows_total = rows_total;
         Ok(rows)
     }
@@ -129,13 +137,13 @@ impl ColumnarRows {
         Ok(Self::new(name, Box::new(reader), columns, wanted, progress))
     }
 
-    fn new(
-        name: String,
-        batches: Batches,
-        (places, schema, assumed_unit): Columns,
-        wanted: &Wanted,
-        progress: &Progress,
-    ) -> Self {
+    fn new(name: String, batches: Batches, columns: Columns, wanted: &Wanted, progress: &Progress) -> Self {
+        let Columns {
+            places,
+            schema,
+            count_unit,
+            assumed_unit,
+        } = columns;
         let time = schema
             .fields()
             .iter()
@@ -147,6 +155,7 @@ impl ColumnarRows {
             batch_rows: wanted.batch_rows,
             places,
             schema,
+            count_unit,
             assumed_unit,
             time,
             rows_read: 0,
@@ -253,17 +262,64 @@ impl ColumnarRows {
                 field.name()
             )));
         }
+        let is_time = self
+            .time
+            .is_some_and(|time| self.schema.field(time).name() == field.name());
+        if let (Some(from), DataType::Timestamp(to, _)) =
+            (self.count_unit.filter(|_| is_time), field.data_type())
+            && from != *to
+        {
+            return self.converted(array, (from, *to), field);
+        }
+        self.cast_to(array, field.data_type(), field)
+    }
+
+    fn cast_to(&self, array: &ArrayRef, data_type: &DataType, field: &Field) -> Result<ArrayRef> {
         let strict = CastOptions {
             safe: false,
             ..CastOptions::default()
         };
-        cast_with_options(array, field.data_type(), &strict).map_err(|error| {
+        cast_with_options(array, data_type, &strict).map_err(|error| {
             let (name, to) = (field.name(), type_name(field.data_type()));
             Failure::input(format!(
                 "{}: column {name} cannot be stored as {to}: {error}",
                 self.name
             ))
         })
+    }
+
+    /// Counts of one unit as times of another, without loss.
+    fn converted(
+        &self,
+        counts: &ArrayRef,
+        (from, to): (TimeUnit, TimeUnit),
+        field: &Field,
+    ) -> Result<ArrayRef> {
+        let counts = self.cast_to(counts, &DataType::Int64, field)?;
+        let (from_nanos, to_nanos) = (nanos_per_tick(from), nanos_per_tick(to));
+        let ticks_of = |count: i64| {
+            if from_nanos > to_nanos {
+                return count.checked_mul(from_nanos / to_nanos);
+            }
+            let parts = to_nanos / from_nanos;
+            (count % parts == 0).then_some(count / parts)
+        };
+        let tick = |(row, count): (usize, Option<i64>)| {
+            let Some(count) = count else {
+                return Ok(None);
+            };
+            ticks_of(count).map(Some).ok_or_else(|| {
+                let (file, row) = (&self.name, self.rows_read + row as u64 + 1);
+                let (name, from, to) = (field.name(), unit_name(from), type_name(field.data_type()));
+                Failure::input(format!(
+                    "{file}: row {row}: {count} {from} in column {name} is no {to}: it is out of range, or finer"
+                ))
+            })
+        };
+        let ticks = counts.as_primitive::<Int64Type>().iter().enumerate().map(tick);
+        let ticks: Int64Array = ticks.collect::<Result<_>>()?;
+        let ticks: ArrayRef = Arc::new(ticks);
+        self.cast_to(&ticks, field.data_type(), field)
     }
 }
 
@@ -279,8 +335,13 @@ fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<Columns> {
         .iter()
         .map(|&place| found.field(place))
         .filter(|field| stored_type(field.data_type()) == Some(DataType::Int64));
-    let assumed_unit = integers.find_map(|field| wanted.assumed_unit(field.name()));
-    Ok((places, Arc::new(Schema::new(fields)), assumed_unit))
+    let counts = integers.find(|field| wanted.is_time(field.name()));
+    Ok(Columns {
+        schema: Arc::new(Schema::new(fields)),
+        count_unit: counts.and_then(|field| wanted.tick_unit(field.name())),
+        assumed_unit: counts.and_then(|field| wanted.assumed_unit(field.name())),
+        places,
+    })
 }
 
 /// A reader of Arrow IPC, or why it cannot be opened.
@@ -319,7 +380,7 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
         wanted.tick_unit(name).filter(|_| is_time),
     ) {
         (Some(DataType::Int64), Some(unit)) => match wanted.known_type(name) {
-            Some(known @ DataType::Timestamp(of, _)) if *of == unit => Some(known.clone()),
+            Some(known @ DataType::Timestamp(..)) => Some(known.clone()),
             _ => Some(DataType::Timestamp(unit, None)),
         },
         (Some(DataType::Date32), unit) if is_time => {

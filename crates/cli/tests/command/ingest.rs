@@ -464,6 +464,56 @@ fn wide_rows_take_the_place_of_others_in_several_commits() {
 }
 
 #[test]
+fn a_row_that_is_too_long_takes_the_place_of_none() {
+    let place = Place::new();
+    place.write("a.csv", "t,sensor,x\n1,a,x\n2,a,x\n");
+    place.write(
+        "long.csv",
+        format!("t,sensor,x\n1,a,y\n2,a,{}\n", "x".repeat(1_200_000)),
+    );
+    place.output("ingest s t a.csv --time t --time-unit s --key sensor");
+    let query = "query s t --format csv";
+    let before = place.output(query);
+    let message = place.run("ingest s t long.csv --time-unit s").fails(1);
+    assert!(message.contains("row 1 needs 1200"), "{message}");
+    assert_eq!(place.output(query), before);
+}
+
+#[test]
+fn numbers_of_another_unit_are_converted_whatever_the_file() {
+    let place = Place::new();
+    let numbers = |name: &str, numbers: &[&str]| {
+        let rows = numbers.iter().map(|number| format!("2013-01-01,{number}\n"));
+        place.write("written.csv", "at,t\n".to_owned() + &rows.collect::<String>());
+        place.output("ingest written t written.csv --time at");
+        place.output(&format!(
+            "query written t --columns t --format parquet --output {name}.parquet"
+        ));
+        place.output("drop written t");
+    };
+    numbers("seconds", &["1360344600", "1360344601"]);
+    numbers("micros", &["1360344602000000", "1360344603001000"]);
+    numbers("finer", &["1360344604000000", "1360344605000001"]);
+    numbers("beyond", &["1360344604", "9300000000000000"]);
+    place.output("ingest s t seconds.parquet --time t --time-unit s --schema t:timestamp(ms)");
+    place.output("ingest s t micros.parquet --time-unit us");
+    let rows = "t\n2013-02-08T17:30:00\n2013-02-08T17:30:01\n2013-02-08T17:30:02\n2013-02-08T17:30:03.001\n";
+    let found = place.output("query s t --format csv");
+    assert_eq!(found.replace(".000\n", "\n"), rows);
+    for (file, unit, count) in [
+        ("finer", "us", "1360344605000001 us"),
+        ("beyond", "s", "9300000000000000 s"),
+    ] {
+        let message = place
+            .run(&format!("ingest s t {file}.parquet --time-unit {unit}"))
+            .fails(1);
+        let expected = format!("{file}.parquet: row 2: {count} in column t is no timestamp(ms)");
+        assert!(message.contains(&expected), "{message}");
+    }
+    assert_eq!(place.output("query s t --format csv"), found);
+}
+
+#[test]
 fn a_file_with_its_columns_in_another_order() {
     let place = Place::new();
     place.write("a.csv", "t,n\n2013-01-01,1\n");

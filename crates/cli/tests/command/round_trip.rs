@@ -214,7 +214,7 @@ fn seconds_are_times_for_other_readers_of_parquet() {
     // The format has no number for seconds this far away.
     place.output("ingest far t a.csv --time t --schema t:timestamp(s),z:utf8");
     place.write("far.csv", "t,z\n9223372036854775,\n9223372036854776,\n");
-    place.output("ingest far t far.csv");
+    place.output("ingest far t far.csv --time-unit s");
     let message = place
         .run("query far t --format parquet --output far.parquet")
         .fails(1);
