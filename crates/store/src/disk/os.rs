@@ -399,8 +399,8 @@ impl DurableFile {
     }
 }
 
-/// Takes or gives back space. A signal with a handler may interrupt it, as no call of the standard
-/// library: it is then made again.
+/// Takes or gives back space. A signal that has a handler may interrupt the system's call, which is
+/// then made again.
 fn fallocate(
     file: &File,
     flags: rustix::fs::FallocateFlags,
