@@ -121,6 +121,16 @@ def test_index(dtype: type) -> None:
     assert index.range(10, 13)[0].tolist() == [12]
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_index_of_fields_that_lie_at_odd_places(dtype: type) -> None:
+    pairs = np.zeros(100, [("key", dtype), ("flag", "?"), ("value", np.uint64)])
+    pairs["key"], pairs["value"] = np.arange(100), np.arange(100) * 7
+    index = bedload.Index(dtype)
+    index.insert(pairs["key"], pairs["value"])
+    assert index.get(pairs["key"]).tolist() == pairs["value"].tolist()
+    assert index.remove(pairs["key"]) == 100
+
+
 def test_index_refuses() -> None:
     with pytest.raises(bedload.SchemaError):
         bedload.Index(np.int32)

@@ -159,6 +159,22 @@ def test_structured_array(db: bedload.Database) -> None:
     assert table.range().to_numpy()["x"].tolist() == [1.0, 2.0]
 
 
+def test_fields_that_lie_at_odd_places(db: bedload.Database) -> None:
+    kind = np.dtype([("at", "M8[us]"), ("n", "i4"), ("x", "f8"), ("flag", "?"), ("time", "M8[D]")])
+    assert kind.itemsize == 29
+    rows = np.zeros(100, kind)
+    rows["at"], rows["n"], rows["x"] = np.arange(100), np.arange(100) * 7, np.arange(100) / 8
+    rows["flag"], rows["time"] = np.arange(100) % 3 == 0, np.arange(100)
+    masked = np.ma.MaskedArray(rows["n"], mask=rows["flag"])
+    columns = {name: rows[name] for name in kind.names or ()} | {"n": masked}
+    table = db.table("t", rows, time="at")
+    table.append(rows)
+    assert all((table.range().to_numpy()[name] == rows[name]).all() for name in kind.names or ())
+    table = db.table("masked", columns, time="at")
+    table.append(columns)
+    assert table.range().to_numpy()["n"].tolist() == masked.tolist()
+
+
 def test_duckdb(db: bedload.Database) -> None:
     relation = duckdb.sql("SELECT TIMESTAMP '2020-01-01' + INTERVAL (i) HOUR AS at, i AS n FROM range(10) t(i)")
     table = db.table("t", relation, create=True)
