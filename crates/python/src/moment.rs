@@ -63,7 +63,7 @@ impl Moment {
     }
 
     /// Reads a scan until the moment is closed.
-    pub(crate) fn reader(&self, mut scan: Scan) -> Result<MomentReader, Closed> {
+    pub(crate) fn reader(self: &Arc<Self>, mut scan: Scan) -> Result<MomentReader, Closed> {
         let (schema, stop) = (scan.schema().clone(), scan.stop_handle());
         let mut state = locked(&self.state);
         if state.snapshot.is_none() {
@@ -76,7 +76,7 @@ impl Moment {
         Ok(MomentReader {
             held,
             schema,
-            has_ended: false,
+            moment: Some(self.clone()),
         })
     }
 
@@ -111,7 +111,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct MomentReader {
     held: Arc<Held>,
     schema: SchemaRef,
-    has_ended: bool,
+    /// Until the last batch: a store that closes finds its readers by their moments.
+    moment: Option<Arc<Moment>>,
 }
 
 impl MomentReader {
@@ -125,9 +126,7 @@ impl Iterator for MomentReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
-            return None;
-        }
+        self.moment.as_ref()?;
         let closed = || Some(Err(ArrowError::ExternalError(Box::new(Closed))));
         let mut held = locked(&self.held.reader);
         let Some(reader) = held.as_mut() else {
@@ -135,7 +134,7 @@ impl Iterator for MomentReader {
         };
         let next = reader.next();
         if next.is_none() {
-            self.has_ended = true;
+            self.moment = None;
             *held = None;
             if self.held.stop.is_stopped() {
                 return closed();

@@ -548,6 +548,23 @@ def test_closing_ends_what_is_being_read(tmp_path: Path) -> None:
         shutil.rmtree(path)
 
 
+@pytest.mark.parametrize("read", [iter, pa.RecordBatchReader.from_stream])
+@pytest.mark.parametrize("of", ["table", "snapshot"])
+def test_closing_ends_readers_whose_rows_are_gone(tmp_path: Path, read: Callable[[Any], Any], of: str) -> None:
+    path = tmp_path / "s"
+    db = bedload.open(path, create=True)
+    db.table("t", rows_of([])).append(rows_of(list(range(100_000))))
+    reader = read(db.table("t").range() if of == "table" else db.snapshot().range("t"))
+    exhausted = read(db.table("t").range())
+    next(reader)
+    assert len(list(exhausted)) == 13
+    db.close()
+    bedload.open(path).close()
+    with pytest.raises((bedload.ClosedError, pa.ArrowException, OSError), match="is closed"):
+        next(reader)
+    assert next(exhausted, None) is None
+
+
 def test_reprs(db: bedload.Database, table: bedload.Table) -> None:
     assert repr(table) == "<bedload.Table 't' (at: Timestamp(s, \"UTC\"), n: Int64), ordered by 'at'>"
     assert "1 tables: t" in repr(db)
