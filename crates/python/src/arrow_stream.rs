@@ -4,13 +4,18 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{
+    Array, ArrayReader, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray,
+};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::rows::of_stream;
 
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
@@ -91,9 +96,7 @@ fn whole_reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
     if object.hasattr("__arrow_c_stream__")? {
         let capsule = object.call_method0("__arrow_c_stream__")?;
         let stream = take_stream(capsule.cast::<PyCapsule>()?)?;
-        return Ok(Box::new(
-            RecordBatchStreamReader::try_new(stream).map_err(refused)?,
-        ));
+        return Ok(Box::new(Structs::try_new(stream)?));
     }
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
@@ -151,17 +154,65 @@ fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
     // SAFETY: the two come from one call of `__arrow_c_array__`, so the schema describes the array.
     let mut data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     data.align_buffers();
-    if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(PyTypeError::new_err(format!(
-            "an array of {} has no columns: an array of rows is of structs",
-            data.data_type()
+    let DataType::Struct(fields) = data.data_type() else {
+        return Err(no_columns(data.data_type()));
+    };
+    let schema = Arc::new(Schema::new(fields.clone()));
+    batch_of(&StructArray::from(data), schema).map_err(of_stream)
+}
+
+fn no_columns(data_type: &DataType) -> PyErr {
+    PyTypeError::new_err(format!(
+        "an array of {data_type} has no columns: an array of rows is of structs"
+    ))
+}
+
+fn batch_of(rows: &StructArray, schema: SchemaRef) -> Result<RecordBatch, ArrowError> {
+    if rows.null_count() > 0 {
+        let reason = "an array of rows must have no null rows".into();
+        return Err(ArrowError::from_external_error(Box::new(
+            bedload::Error::Schema { reason },
         )));
     }
-    let array = StructArray::from(data);
-    if array.null_count() > 0 {
-        return Err(PyValueError::new_err("an array of rows must have no null rows"));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)
+}
+
+/// The arrays of a stream as batches. `RecordBatchStreamReader` drops the validity of the structs,
+/// and so reads null rows as rows.
+struct Structs {
+    arrays: ArrayStreamReader,
+    schema: SchemaRef,
+}
+
+impl Structs {
+    fn try_new(stream: FFI_ArrowArrayStream) -> PyResult<Self> {
+        let arrays = ArrayStreamReader::try_new(stream).map_err(refused)?;
+        let field = arrays.field();
+        let DataType::Struct(fields) = field.data_type() else {
+            return Err(no_columns(field.data_type()));
+        };
+        let schema = Schema::new(fields.clone()).with_metadata(field.metadata().clone());
+        Ok(Self {
+            schema: Arc::new(schema),
+            arrays,
+        })
     }
-    Ok(RecordBatch::from(array))
+}
+
+impl Iterator for Structs {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rows = self.arrays.next()?;
+        Some(rows.and_then(|rows| batch_of(rows.as_struct(), self.schema.clone())))
+    }
+}
+
+impl RecordBatchReader for Structs {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
 }
 
 /// A capsule through which batches leave.

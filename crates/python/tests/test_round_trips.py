@@ -382,7 +382,20 @@ def test_arrays_that_are_no_rows(db: bedload.Database) -> None:
     for array in (pa.array([1, 2]), pa.array(["a"]).dictionary_encode()):
         with pytest.raises(TypeError, match="an array of rows is of structs"):
             table.append(array)
+        with pytest.raises(TypeError, match="an array of rows is of structs"):
+            table.append(pa.chunked_array([array]))
         with pytest.raises(TypeError):
             db.table("other", array)
     table.append(pa.array([{"at": dt.datetime(2024, 1, 1)}], pa.struct([("at", pa.timestamp("s"))])))
     assert table.count() == 1 and db.tables == ["t"]
+
+
+def test_null_rows_are_refused(db: bedload.Database) -> None:
+    at, n = pa.array([1, 2, 3], pa.timestamp("s")), pa.array([1, 2, 3])
+    table = db.table("t", pa.table({"at": at, "n": n}))
+    rows = pa.StructArray.from_arrays([at, n], ["at", "n"], mask=pa.array([False, True, False]))
+    for masked in (rows, pa.chunked_array([rows])):
+        with pytest.raises(bedload.SchemaError, match="must have no null rows"):
+            table.append(masked)
+    table.append(pa.chunked_array([rows[:1], rows[2:]]))
+    assert table.range().to_pyarrow()["n"].to_pylist() == [1, 3]
