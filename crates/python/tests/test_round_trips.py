@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from decimal import Decimal
 from typing import Any, Callable
 
@@ -375,6 +376,20 @@ def test_single_rows_of_nanoseconds(db: bedload.Database) -> None:
     for read in (table.last, lambda: table.get("1970-01-01T00:00:02")):
         with pytest.raises(bedload.SchemaError, match="datetime.time has not"):
             read()
+
+
+@pytest.mark.parametrize("zone", [None, ZONE])
+def test_nanoseconds_without_pandas(db: bedload.Database, monkeypatch: pytest.MonkeyPatch, zone: str | None) -> None:
+    rows = pa.table({"at": pa.array([1_001, 2_002], pa.timestamp("ns", zone))})
+    table = db.table("t", rows)
+    table.append(rows)
+    assert table.first() == {"at": pd.Timestamp(1_001, unit="ns", tz=zone and "UTC")}
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    first, last = np.datetime64(1_001, "ns"), np.datetime64(2_002, "ns")
+    assert table.first() == table.get(1_001) == {"at": first}
+    assert table.last() == {"at": last}
+    (told,) = db.info()["tables"]
+    assert (told["first"], told["last"]) == (first, last)
 
 
 def test_arrays_that_are_no_rows(db: bedload.Database) -> None:

@@ -140,10 +140,13 @@ def interval_ticks(value: Interval, unit: str) -> int:
 
 
 def of_ticks(ticks: int, kind: TimeType) -> Any:
-    """A ``datetime`` of the column's zone; of nanoseconds a ``pandas.Timestamp``, which alone keeps them."""
+    """A ``datetime`` of the column's zone. Of nanoseconds, which it does not keep, a ``pandas.Timestamp``; without
+    pandas a ``datetime64`` in UTC."""
     if kind.unit == "ns":
-        import pandas
-
+        try:
+            import pandas
+        except ImportError:
+            return np.datetime64(ticks, "ns")
         stamp = pandas.Timestamp(ticks, unit="ns")
         return stamp if kind.zone is None else stamp.tz_localize("UTC").tz_convert(zone_info(kind.zone))
     micros = ticks * (NANOS[kind.unit] // 1_000)
