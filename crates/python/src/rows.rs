@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
     UInt64Array, new_empty_array,
@@ -186,23 +188,29 @@ fn scan_of(
     }
 }
 
-/// A constant of a column's type.
+/// A constant of a column's type. It must be exact, but a number with a fraction is taken as the
+/// nearest float.
 fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+    let misfit = || error::schema(format!("{value:?} is no value of column {name:?}, which is {to}"));
     let plain: ArrayRef = match to {
-        DataType::Boolean => Arc::new(BooleanArray::from(vec![value.extract::<bool>()?])),
-        DataType::Utf8 => Arc::new(StringArray::from(vec![value.extract::<String>()?])),
+        DataType::Boolean => Arc::new(BooleanArray::from(vec![
+            value.extract::<bool>().map_err(|_| misfit())?,
+        ])),
+        DataType::Utf8 => Arc::new(StringArray::from(vec![
+            value.extract::<String>().map_err(|_| misfit())?,
+        ])),
         DataType::Float16 | DataType::Float32 | DataType::Float64 => {
-            Arc::new(Float64Array::from(vec![value.extract::<f64>()?]))
+            return float_of(value, to)?.ok_or_else(misfit);
         }
         // A decimal by its digits: a float would round it.
         other if other.is_decimal() => Arc::new(StringArray::from(vec![value.str()?.to_string()])),
-        DataType::UInt64 => Arc::new(UInt64Array::from(vec![value.extract::<u64>()?])),
-        DataType::Date32 => {
-            let days = Arc::new(Int64Array::from(vec![value.extract::<i64>()?])) as ArrayRef;
-            arrow_cast::cast(&days, &DataType::Int32).map_err(|error| error::schema(error.to_string()))?
-        }
-        other if other.is_integer() || matches!(other, DataType::Timestamp(..)) => {
-            Arc::new(Int64Array::from(vec![value.extract::<i64>()?]))
+        DataType::UInt64 => Arc::new(UInt64Array::from(vec![
+            value.extract::<u64>().map_err(|_| misfit())?,
+        ])),
+        other if other.is_integer() || matches!(other, DataType::Timestamp(..) | DataType::Date32) => {
+            Arc::new(Int64Array::from(vec![
+                value.extract::<i64>().map_err(|_| misfit())?,
+            ]))
         }
         other => {
             return Err(error::schema(format!(
@@ -210,11 +218,37 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
             )));
         }
     };
+    let plain = match to {
+        DataType::Date32 => strictly(&plain, &DataType::Int32)?,
+        _ => plain,
+    };
+    strictly(&plain, to)
+}
+
+fn strictly(array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     let strict = arrow_cast::CastOptions {
         safe: false,
         ..Default::default()
     };
-    arrow_cast::cast_with_options(&plain, to, &strict).map_err(|error| error::schema(error.to_string()))
+    arrow_cast::cast_with_options(array, to, &strict).map_err(|error| error::schema(error.to_string()))
+}
+
+/// A float of a column's type; nothing if `value` is no number, an integer that would be rounded, or
+/// beyond the type.
+fn float_of(value: &Bound<'_, PyAny>, to: &DataType) -> PyResult<Option<ArrayRef>> {
+    let Ok(given) = value.extract::<f64>() else {
+        return Ok(None);
+    };
+    let given_array: ArrayRef = Arc::new(Float64Array::from(vec![given]));
+    let there = strictly(&given_array, to)?;
+    let back = strictly(&there, &DataType::Float64)?;
+    let back = back.as_primitive::<Float64Type>().value(0);
+    let fits = match value.call_method0("__index__") {
+        // Python compares an integer with a float exactly.
+        Ok(integer) => integer.eq(back)?,
+        Err(_) => back.is_finite() || !given.is_finite(),
+    };
+    Ok(fits.then_some(there))
 }
 
 /// Whether Ctrl-C ended a generator that pyarrow was reading: only the text of its exception, or of

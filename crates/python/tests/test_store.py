@@ -133,6 +133,50 @@ def test_where_of_types(db: bedload.Database) -> None:
         count({"d": "-36h"})
 
 
+def test_where_takes_no_constant_that_would_be_rounded(db: bedload.Database) -> None:
+    rows = {
+        "at": np.array([1, 2], "datetime64[s]"),
+        "n": np.array([1, 2]),
+        "tiny": np.array([1, 2], np.uint8),
+        "u": np.array([1, 2], np.uint64),
+        "b": np.array([True, False]),
+        "s": np.array(["a", "b"]),
+        "d": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
+        "f": np.array([2**24, 0.1], np.float32),
+        "x": np.array([2**53, 0.1]),
+    }
+    table = db.table("t", rows, time="at")
+    table.append(rows)
+
+    def found(name: str, value: Any, sign: str = "=") -> list[int]:
+        return numbers(table.range(where=[(name, sign, value)]))
+
+    for name, wrong in [
+        ("n", 2.5),
+        ("n", "2"),
+        ("n", 2**70),
+        ("tiny", 256),
+        ("u", -1),
+        ("b", 1),
+        ("s", 5),
+        ("d", np.datetime64("9000000-01-01")),
+        ("f", 2**24 + 1),
+        ("f", np.int64(2**24 + 1)),
+        ("f", 1e300),
+        ("x", 2**53 + 1),
+        ("x", np.int64(2**53 + 1)),
+        ("x", 10**400),
+        ("x", "0.1"),
+    ]:
+        for sign, value in [("=", wrong), (">=", wrong), ("in", [wrong])]:
+            with pytest.raises(bedload.SchemaError, match=f'column "{name}"|[Cc]ast'):
+                found(name, value, sign)
+    assert found("f", 2**24) == found("f", 2.0**24 + 1) == found("x", 2**53) == found("x", np.uint64(2**53)) == [1]
+    assert found("f", 0.1) == found("f", np.float32(0.1)) == found("x", 0.1) == [2], "the nearest float"
+    assert found("x", float("inf"), "<") == found("f", float("inf"), "<") == [1, 2]
+    assert found("n", np.int8(2)) == found("b", np.False_) == found("x", False, ">=")[1:] == [2]
+
+
 def test_get_first_last(table: bedload.Table) -> None:
     at = dt.datetime(1970, 1, 1, 0, 0, 20, tzinfo=dt.timezone.utc)
     assert table.get(20) == {"at": at, "n": 3}
