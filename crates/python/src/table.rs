@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
 use pyo3::prelude::*;
@@ -19,6 +20,20 @@ use crate::values::object_of;
 /// Short batches of a stream are joined until they have so many rows: a commit each would be a sync
 /// each.
 const ROWS_PER_COMMIT: usize = 1 << 18;
+
+/// Joined batches have at most so many bytes of text and binary values: a column holds less than
+/// 2 GiB.
+const BYTES_PER_COMMIT: usize = 256 << 20;
+
+/// Bytes of text and binary values, whose columns have offsets of 32 bits.
+fn variable_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().offsets().lengths().sum(),
+        DataType::Binary => column.as_binary::<i32>().offsets().lengths().sum(),
+        _ => 0,
+    };
+    batch.columns().iter().map(bytes).sum()
+}
 
 /// A column in words: name, type, unit and zone of times, whether it may be null.
 pub(crate) type Described = (String, String, Option<String>, Option<String>, bool);
@@ -167,8 +182,8 @@ impl Table {
         pyo3::types::PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Appends what a source of Arrow data gives, up to 262,144 rows a commit; longer batches are
-    /// one commit each.
+    /// Appends what a source of Arrow data gives, up to 262,144 rows or 256 MiB of text and binary
+    /// values a commit; longer batches are one commit each.
     #[pyo3(signature = (rows, snap, progress=None))]
     fn append<'py>(
         &self,
@@ -193,16 +208,27 @@ impl Table {
         let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();
+            let mut left_over = None;
             let mut is_last = false;
             while !is_last {
                 let step = py.detach(|| -> PyResult<Option<Appended>> {
-                    let mut count = waiting.iter().map(RecordBatch::num_rows).sum::<usize>();
+                    let (mut count, mut bytes) = (0, 0);
                     while count < ROWS_PER_COMMIT {
-                        let Some(batch) = reader.next() else {
-                            is_last = true;
-                            break;
+                        let batch = match left_over.take() {
+                            Some(batch) => batch,
+                            None => {
+                                let Some(batch) = reader.next() else {
+                                    is_last = true;
+                                    break;
+                                };
+                                conform(&batch.map_err(of_stream)?, &schema)?
+                            }
                         };
-                        let batch = conform(&batch.map_err(of_stream)?, &schema)?;
+                        bytes += variable_bytes(&batch);
+                        if bytes > BYTES_PER_COMMIT && !waiting.is_empty() {
+                            left_over = Some(batch);
+                            break;
+                        }
                         count += batch.num_rows();
                         if batch.num_rows() > 0 {
                             waiting.push(batch);

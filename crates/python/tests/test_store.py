@@ -516,6 +516,22 @@ def test_a_stream_that_fails_keeps_what_was_committed(table: bedload.Table) -> N
     assert table.count() == 400_004
 
 
+def test_a_stream_of_long_texts_is_several_commits(db: bedload.Database) -> None:
+    rows = pa.table({"at": pa.array(range(200), pa.timestamp("s")), "text": ["x" * 500_000] * 200})
+    (batch,) = rows.to_batches()
+    table = db.table("t", rows.schema)
+
+    def batches(last: pa.RecordBatch) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(rows.schema, iter([batch.slice(0, 0), batch, batch, batch, last]))
+
+    no_time = pa.RecordBatch.from_pylist([{"at": None, "text": "y"}], rows.schema)
+    with pytest.raises(bedload.SchemaError) as failed:
+        table.append(batches(no_time))
+    assert failed.value.rows_appended == table.count() == 400
+    assert table.append(batches(batch.slice(100)))["rows"] == 700
+    assert table.count() == 1100
+
+
 def test_backup_verify_info(tmp_path: Path, db: bedload.Database, table: bedload.Table) -> None:
     db.flush()
     assert db.verify()["problems"] == []

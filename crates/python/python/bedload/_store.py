@@ -186,8 +186,9 @@ class Table:
         ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or DuckDB), a dict of NumPy
         arrays or a structured array. Columns are found by name. A naive time is one of the table's zone.
 
-        Up to 262,144 rows are one commit, all of them or none. A longer stream is several: if one fails, those
-        before it stay, and the exception's ``rows_appended`` counts their rows. One longer batch is one commit.
+        Up to 262,144 rows, with up to 256 MiB of text and bytes, are one commit, all of them or none. A longer stream
+        is several: if one fails, those before it stay, and the exception's ``rows_appended`` counts their rows. One
+        longer batch is one commit.
 
         ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
         ``"down"``. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
