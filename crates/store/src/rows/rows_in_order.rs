@@ -99,10 +99,11 @@ impl RowsInOrder {
             let numbers = rows.map(move |row| number << row_bits | row);
             run.places().times()[begin..].iter().copied().zip(numbers)
         });
+        let part = |number: u64| usize::try_from(number).expect("as it was made above");
         for number in by_time(rest, run_bits + row_bits) {
             self.push(
-                (number >> row_bits) as usize,
-                (number & !(u64::MAX << row_bits)) as usize,
+                part(number >> row_bits),
+                part(number & !(u64::MAX << row_bits)),
                 1,
             );
         }
