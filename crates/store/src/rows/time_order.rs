@@ -75,11 +75,11 @@ mod tests {
     use super::*;
 
     fn check(times: &[i64]) {
-        let mut expected: Vec<u64> = (0..).take(times.len()).collect();
-        expected.sort_by_key(|&row| times[row as usize]);
+        let mut expected: Vec<usize> = (0..times.len()).collect();
+        expected.sort_by_key(|&row| times[row]);
         for (step, bits) in [(1, 11), (1 << 20, 31), (1 << 52, 63)] {
             let rows = times.iter().copied().zip((0..).step_by(step));
-            let numbers = expected.iter().map(|row| row * step as u64);
+            let numbers = expected.iter().map(|row| (row * step) as u64);
             assert!(
                 by_time(rows, bits).into_iter().eq(numbers),
                 "numbers of {bits} bits"
