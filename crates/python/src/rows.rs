@@ -233,8 +233,8 @@ fn strictly(array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     arrow_cast::cast_with_options(array, to, &strict).map_err(|error| error::schema(error.to_string()))
 }
 
-/// A float of a column's type; nothing if `value` is no number, an integer that would be rounded, or
-/// beyond the type.
+/// A float of a column's type; nothing if `value` is no number, an integer that would be rounded,
+/// or beyond the type.
 fn float_of(value: &Bound<'_, PyAny>, to: &DataType) -> PyResult<Option<ArrayRef>> {
     let Ok(given) = value.extract::<f64>() else {
         return Ok(None);

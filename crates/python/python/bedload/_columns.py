@@ -41,7 +41,7 @@ def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Opti
         if not all(text is None or isinstance(text, str) for text in texts):
             raise SchemaError(f"column {name!r} has objects that are not text: use an array of a type of NumPy's")
         return name, texts, None, None
-    # A field of a structured array may be unaligned, or have a stride that is no multiple of its size.
+    # A field of a structured array may be unaligned, or at a stride that its size does not divide.
     return name, np.require(values, requirements=["C", "A"]), missing, None
 
 

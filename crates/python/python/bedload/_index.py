@@ -66,7 +66,8 @@ def _as(values: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray:
     if array.ndim != 1:
         raise SchemaError(f"{what} have {array.ndim} dimensions; they must have one")
     if array.dtype == dtype:
-        # A field of a structured array may be unaligned, or have a stride that is no multiple of its size.
+        # A field of a structured array may be unaligned, or at a stride that its size does not
+        # divide.
         return np.require(array, requirements=["C", "A"])
     if array.size and array.dtype.kind not in "iu":
         raise SchemaError(f"{what} are {array.dtype}; they must be integers")

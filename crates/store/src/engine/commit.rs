@@ -335,16 +335,15 @@ impl Engine {
             // If the log is replayed, unwritten blocks are built again from their rows.
             let unsynced = direct.unsynced();
             let logged = if unsynced.is_some() { &rest } else { batch };
-            let in_memory_bytes = target.memory_bytes(&direct);
             let bytes_of = |rows| SortedRows::bytes_of(&table.entry.schema, rows);
-            let bytes = bytes_of(logged).max(bytes_of(&rest) + in_memory_bytes);
-            if bytes > self.options.head_bytes {
+            if bytes_of(&rest) > self.options.head_bytes {
                 return Ok(None);
             }
-            check_batch(table, logged, bytes)?;
+            check_batch(table, logged, bytes_of(logged))?;
             let logged = encode(table, logged);
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
+            let in_memory_bytes = target.memory_bytes(&direct);
             self.make_room(rest.bytes() + in_memory_bytes)?;
             let (position, numbers) = self.commit([id], |first, view| {
                 if !target.still_holds(&direct, &latest())? {
@@ -372,8 +371,8 @@ impl Engine {
                 self.make_durable(&Logged { position, end })?;
                 Ok(Some(numbers.start))
             }
-            // The other rows need more than the memory for rows, or another commit came first, whose
-            // rows the next flush merges with these.
+            // The other rows need more than the memory for rows, or another commit came first,
+            // whose rows the next flush merges with these.
             Ok(None) => target
                 .give_up(&direct)
                 .map(|()| None)

@@ -45,8 +45,8 @@ const JUDGED_SHARE: usize = 16;
 impl RowsInOrder {
     /// The rows of some runs, which stand in the order of their sequence numbers.
     ///
-    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n), or O(n
-    /// log(n)) where times and numbers of rows take over 64 bits together.
+    /// O(s log(runs) + log(n)) where they take turns in s stretches that are long, else O(n), or
+    /// O(n log(n)) where times and numbers of rows take over 64 bits together.
     pub(crate) fn new(runs: Vec<Arc<SortedRows>>) -> Self {
         let runs: Vec<_> = runs.into_iter().filter(|run| run.len() > 0).collect();
         let mut order = Self {

@@ -98,8 +98,8 @@ impl BlockFiles {
         Ok(files.into_iter().map(|(file, _)| file).collect())
     }
 
-    /// Bytes that the files of a table take on the disk. A file may be removed meanwhile, as no view
-    /// needs to have it: so it is not kept open.
+    /// Bytes that the files of a table take on the disk. A file may be removed meanwhile, as no
+    /// view needs to have it: so it is not kept open.
     pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
         let mut bytes = 0;
         for (_, path) in self.list_files(&self.table_dir(table))? {
