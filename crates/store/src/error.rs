@@ -179,7 +179,7 @@ pub enum Error {
     /// A row, or a batch, is larger than the store's format admits.
     #[error("{what} needs {len_bytes} bytes; the limit is {limit_bytes}")]
     TooLarge {
-        /// The thing that is too large: a row (with its position) or a batch.
+        /// The thing that is too large: a row, as in `row 5`, or a batch.
         what: String,
         /// Bytes needed.
         len_bytes: usize,

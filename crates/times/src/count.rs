@@ -20,6 +20,7 @@ const PART_DIGITS: usize = 9;
 /// assert_eq!(count.ticks(Second, Millisecond), Some((1_360_344_600_250, false)));
 /// assert_eq!(count.ticks(Second, Second), Some((1_360_344_600, true)));
 /// assert_eq!(WrittenCount::parse("1.36e9"), None);
+/// assert_eq!(WrittenCount::whole(-1_500).ticks(Millisecond, Second), Some((-2, true)));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenCount {
@@ -31,6 +32,16 @@ pub struct WrittenCount {
 }
 
 impl WrittenCount {
+    /// Returns a number without a fraction.
+    #[must_use]
+    pub const fn whole(units: i64) -> Self {
+        Self {
+            parts: units as i128 * PARTS,
+            is_rounded: false,
+            fraction_digits: 0,
+        }
+    }
+
     /// Parses digits, optionally after a `-` or a `+` and followed by a point and more digits. The
     /// whole units must be within 64 bits.
     #[must_use]

@@ -13,7 +13,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::TableSchema;
-use bedload_times::{nanos_per_tick, unit_name};
+use bedload_times::{WrittenCount, unit_name};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -296,25 +296,18 @@ impl ColumnarRows {
         field: &Field,
     ) -> Result<ArrayRef> {
         let counts = self.cast_to(counts, &DataType::Int64, field)?;
-        let (from_nanos, to_nanos) = (nanos_per_tick(from), nanos_per_tick(to));
-        let ticks_of = |count: i64| {
-            if from_nanos > to_nanos {
-                return count.checked_mul(from_nanos / to_nanos);
-            }
-            let parts = to_nanos / from_nanos;
-            (count % parts == 0).then_some(count / parts)
-        };
         let tick = |(row, count): (usize, Option<i64>)| {
             let Some(count) = count else {
                 return Ok(None);
             };
-            ticks_of(count).map(Some).ok_or_else(|| {
-                let (file, row) = (&self.name, self.rows_read + row as u64 + 1);
-                let (name, from, to) = (field.name(), unit_name(from), type_name(field.data_type()));
-                Failure::input(format!(
-                    "{file}: row {row}: {count} {from} in column {name} is no {to}: it is out of range, or finer"
-                ))
-            })
+            if let Some((tick, false)) = WrittenCount::whole(count).ticks(from, to) {
+                return Ok(Some(tick));
+            }
+            let (file, row) = (&self.name, self.rows_read + row as u64 + 1);
+            let (name, from, to) = (field.name(), unit_name(from), type_name(field.data_type()));
+            Err(Failure::input(format!(
+                "{file}: row {row}: {count} {from} in column {name} is no {to}: it is out of range, or finer"
+            )))
         };
         let ticks = counts.as_primitive::<Int64Type>().iter().enumerate().map(tick);
         let ticks: Int64Array = ticks.collect::<Result<_>>()?;

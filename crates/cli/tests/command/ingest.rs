@@ -128,7 +128,7 @@ fn a_unit_that_no_one_names_is_told_and_refused_where_another_fits() {
             (&().into(), &2.into())
         );
     }
-    // Of a device whose clock is not set. In no unit are these times beside the others.
+    // A device whose clock is not set counts from 1970. No unit puts its times near the others.
     place.output("ingest s s seconds.csv --time-unit s");
     place.write("unset.csv", "t,n\n5,1\n");
     place.output("ingest s s unset.csv");

@@ -319,7 +319,7 @@ impl Engine {
     ) -> Result<Option<u64>> {
         self.check_writable()?;
         let is_synced = self.options.durability != Durability::Relaxed;
-        let Some(target) = table.target(&self.blocks, is_synced) else {
+        let Some(target) = table.target(&self.blocks, self.options.head_bytes, is_synced) else {
             return Ok(None);
         };
         let id = table.entry.id;
@@ -335,11 +335,7 @@ impl Engine {
             // If the log is replayed, unwritten blocks are built again from their rows.
             let unsynced = direct.unsynced();
             let logged = if unsynced.is_some() { &rest } else { batch };
-            let bytes_of = |rows| SortedRows::bytes_of(&table.entry.schema, rows);
-            if bytes_of(&rest) > self.options.head_bytes {
-                return Ok(None);
-            }
-            check_batch(table, logged, bytes_of(logged))?;
+            check_batch(table, logged, SortedRows::bytes_of(&table.entry.schema, logged))?;
             let logged = encode(table, logged);
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.entry.schema, columns)?;
@@ -371,8 +367,7 @@ impl Engine {
                 self.make_durable(&Logged { position, end })?;
                 Ok(Some(numbers.start))
             }
-            // The other rows need more than the memory for rows, or another commit came first,
-            // whose rows the next flush merges with these.
+            // Another commit came first; the next flush merges its rows with these.
             Ok(None) => target
                 .give_up(&direct)
                 .map(|()| None)

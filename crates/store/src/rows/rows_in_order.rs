@@ -38,8 +38,8 @@ struct Stretch {
 /// Stretches are merged while they have this many rows on average; below that, sorting is faster.
 const STRETCH_ROWS_MIN: usize = 8;
 
-/// Their average length is judged once one in this many rows is merged: the first rows may be few
-/// that were held back, which take turns with those that came next.
+/// Their average length is judged once one in this many rows is merged. Judged sooner, a few rows
+/// that were held back, which alternate with the next ones, would decide for all.
 const JUDGED_SHARE: usize = 16;
 
 impl RowsInOrder {

@@ -6,7 +6,7 @@ const COUNTED_ROWS_MIN: usize = 512;
 const DIGIT_BITS_MAX: u32 = 11;
 
 /// Returns the numbers of rows in the order of their times, rows with the same time in the order of
-/// their numbers. Numbers ascend and have at most `number_bits` bits.
+/// their numbers. Numbers ascend and have at most `number_bits` bits, which are fewer than 64.
 ///
 /// A time, counted from the least one, and the number of its row usually fit into 64 bits. Such
 /// words are sorted digit by digit, in one pass for each digit of the time: O(rows). For a batch of
@@ -19,15 +19,14 @@ pub(super) fn by_time(rows: impl Iterator<Item = (i64, u64)> + Clone, number_bit
     if number_bits + time_bits > u64::BITS {
         return by_comparing(rows);
     }
-    // A shift by all bits leaves nothing, and then there is nothing: all times are the same.
-    let word = |(time, number): (i64, u64)| time.abs_diff(least).unbounded_shl(number_bits) | number;
+    let word = |(time, number): (i64, u64)| time.abs_diff(least) << number_bits | number;
     let mut words: Vec<u64> = rows.clone().map(word).collect();
     if words.len() < COUNTED_ROWS_MIN {
         words.sort_unstable();
     } else {
         sort_by_digits(&mut words, number_bits, time_bits);
     }
-    let number_mask = !u64::MAX.unbounded_shl(number_bits);
+    let number_mask = (1 << number_bits) - 1;
     words.iter_mut().for_each(|word| *word &= number_mask);
     words
 }

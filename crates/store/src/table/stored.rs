@@ -161,13 +161,19 @@ impl StoredTable {
 
     /// Where the blocks that a batch fills are written at once; none if the table has no blocks.
     /// `is_synced` tells whether commits wait for the disk.
-    pub(crate) fn target<'t>(&'t self, blocks: &'t BlockFiles, is_synced: bool) -> Option<Target<'t>> {
+    pub(crate) fn target<'t>(
+        &'t self,
+        blocks: &'t BlockFiles,
+        head_bytes: usize,
+        is_synced: bool,
+    ) -> Option<Target<'t>> {
         match &self.body {
             Body::Indexed { .. } => None,
             Body::Sparse(sparse) => Some(Target {
                 files: blocks,
                 table: &self.entry,
                 sparse,
+                head_bytes,
                 is_synced,
             }),
         }

@@ -1,4 +1,4 @@
-//! What a store in a process of its own is asked, and what it replies: lines of JSON.
+//! Requests to the process that runs a store, and its replies. Each is a line of JSON.
 
 use std::path::PathBuf;
 

@@ -24,8 +24,7 @@ use super::table::SparseEntry;
 use super::view::Latest;
 use super::writer::{BlockWriter, Unsynced};
 use crate::error::Result;
-use crate::rows::BlockRef;
-use crate::rows::TableEntry;
+use crate::rows::{BlockRef, SortedRows, TableEntry};
 use crate::wal::Pending;
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than
@@ -66,6 +65,8 @@ pub(crate) struct Target<'t> {
     pub(crate) files: &'t BlockFiles,
     pub(crate) table: &'t TableEntry,
     pub(crate) sparse: &'t SparseEntry,
+    /// The memory for rows.
+    pub(crate) head_bytes: usize,
     /// Whether commits wait for the disk.
     pub(crate) is_synced: bool,
 }
@@ -75,9 +76,9 @@ impl Target<'_> {
         self.sparse.owner(self.table.id, self.files.store())
     }
 
-    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend.
-    /// The times are the batch's, on the grid; `latest` gives the newest state, `sequence` is a
-    /// sequence number that is not given out yet.
+    /// Writes the blocks that a batch fills; none if there are no such, its times do not ascend, or
+    /// its other rows take more than the memory for rows. The times are the batch's, on the grid;
+    /// `latest` gives the newest state, `sequence` is a sequence number that is not given out yet.
     pub(crate) fn write(
         &self,
         batch: &RecordBatch,
@@ -92,7 +93,10 @@ impl Target<'_> {
             return Ok(None);
         }
         let (parts, rest) = self.choose(times, &latest())?;
-        if parts.is_empty() {
+        let bytes_of = |rows: &Range<usize>| {
+            SortedRows::bytes_of(&self.table.schema, &batch.slice(rows.start, rows.len()))
+        };
+        if parts.is_empty() || rest.iter().map(bytes_of).sum::<usize>() > self.head_bytes {
             return Ok(None);
         }
         let mut blocks = Vec::with_capacity(parts.len());
