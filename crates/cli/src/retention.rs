@@ -102,7 +102,7 @@ fn ticks_of(keep: Keep, unit: TimeUnit) -> Result<Option<u64>> {
 /// [`Table::set_retention`] counts.
 fn older_rows(table: &Table, ticks: Option<u64>) -> Result<u64> {
     let unit = store::time_type(table.schema()).0;
-    let newest = store::edges(table)?.map(|(_, newest)| newest.min(tomorrow(unit)));
+    let newest = store::edges(table)?.map(|(_, newest)| newest.min(now(unit)));
     match newest
         .zip(ticks)
         .and_then(|(newest, ticks)| newest.checked_sub_unsigned(ticks))
@@ -112,10 +112,9 @@ fn older_rows(table: &Table, ticks: Option<u64>) -> Result<u64> {
     }
 }
 
-/// The tick a day from now.
-fn tomorrow(unit: TimeUnit) -> i64 {
+/// The present tick.
+fn now(unit: TimeUnit) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let tomorrow = now.map(|now| (now + Duration::from_secs(24 * 60 * 60)).as_nanos());
-    let ticks = tomorrow.map(|nanos| nanos / u128::from(nanos_per_tick(unit).unsigned_abs()));
+    let ticks = now.map(|now| now.as_nanos() / u128::from(nanos_per_tick(unit).unsigned_abs()));
     ticks.map_or(i64::MAX, |ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
 }

@@ -235,7 +235,7 @@ class Table:
 
     def set_retention(self, keep: Optional[Interval]) -> None:
         """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever. A row with a time
-        far in the future therefore makes all others too old, and rows that are too old when they arrive are deleted.
+        ahead of the clock counts as one of now. Rows that are too old when they arrive are deleted.
 
         ``keep`` is a ``timedelta``, text such as ``"7d"`` or ticks. Older rows go when rows are flushed, so they may be
         seen for up to a sixteenth of the time longer; of a sparse table until all of a file is older.

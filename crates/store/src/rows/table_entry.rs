@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_schema::TimeUnit;
 use bedload_pages::PageId;
@@ -36,14 +36,14 @@ impl TableEntry {
     /// the newest row and a sequence number above all of them; none if it keeps all, is paused, or
     /// unless `are_settled` says that no later commit takes rows back. That is asked last: a commit
     /// within a pause is visible once the pause has ended. A row from the future, as devices with a
-    /// wrong clock send, counts as one of tomorrow, so that it makes no others expire.
+    /// wrong clock send, counts as one of now, so that it makes no others expire.
     pub(crate) fn expired(
         &self,
         newest: Option<i64>,
         at: u64,
         are_settled: impl Fn() -> bool,
     ) -> Option<Deletion> {
-        let newest = newest?.min(tomorrow(self.schema.time_unit()));
+        let newest = newest?.min(now(self.schema.time_unit()));
         let first = newest.checked_sub_unsigned(self.retention?)?;
         if self.pauses.load(Ordering::Acquire) > 0 || !are_settled() {
             return None;
@@ -56,18 +56,16 @@ impl TableEntry {
     }
 }
 
-/// The tick a day from now: times without a zone may be hours ahead.
-fn tomorrow(unit: TimeUnit) -> i64 {
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let ticks = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| {
-        let tomorrow = now + DAY;
-        match unit {
-            TimeUnit::Second => tomorrow.as_secs().into(),
-            TimeUnit::Millisecond => tomorrow.as_millis(),
-            TimeUnit::Microsecond => tomorrow.as_micros(),
-            TimeUnit::Nanosecond => tomorrow.as_nanos(),
-        }
-    });
+/// The present tick.
+fn now(unit: TimeUnit) -> i64 {
+    let ticks = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map(|now| match unit {
+            TimeUnit::Second => now.as_secs().into(),
+            TimeUnit::Millisecond => now.as_millis(),
+            TimeUnit::Microsecond => now.as_micros(),
+            TimeUnit::Nanosecond => now.as_nanos(),
+        });
     // A clock that says nothing is no reason to keep rows.
     ticks.map_or(i64::MAX, |ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
 }

@@ -172,20 +172,22 @@ fn rows_that_have_expired_in_a_pause_go_when_it_ends() {
 /// A device with a wrong clock takes no other rows away.
 #[test]
 fn rows_from_the_future_make_none_of_today_too_old() {
+    const HOUR: i64 = 3600;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
     let now = i64::try_from(now.as_secs()).expect("few");
-    for (_, store, table) in filled() {
-        let times = now - ROWS..now;
-        table.append(&batch(times.clone(), 0)).expect("a sound disk");
-        table
-            .set_retention(Some(Duration::from_secs(7 * 24 * 3600)))
-            .expect("a sound disk");
-        table.append(&batch(FAR..FAR + 5, 0)).expect("a sound disk");
-        for _ in 0..2 {
-            store.flush().expect("a sound disk");
-            let rows = table.range(times.clone()).and_then(|scan| scan.count());
-            assert_eq!(rows.expect("reads").cast_signed(), ROWS, "{:?}", table.layout());
+    for (keep, wrong) in [(7 * 24, FAR), (1, FAR), (1, now + 2 * HOUR), (1, now + 30 * HOUR)] {
+        for (_, store, table) in filled() {
+            let times = now - ROWS..now;
+            table.append(&batch(times.clone(), 0)).expect("a sound disk");
+            let keep = Duration::from_hours(keep);
+            table.set_retention(Some(keep)).expect("a sound disk");
+            table.append(&batch(wrong..wrong + 5, 0)).expect("a sound disk");
+            for _ in 0..2 {
+                store.flush().expect("a sound disk");
+                let rows = table.range(times.clone()).and_then(|scan| scan.count());
+                assert_eq!(rows.expect("reads").cast_signed(), ROWS, "{:?}", table.layout());
+            }
+            assert_eq!(count(&table), ROWS + 5, "those of 1970 have gone");
         }
-        assert_eq!(count(&table), ROWS + 5, "those of 1970 have gone");
     }
 }

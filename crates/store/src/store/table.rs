@@ -195,8 +195,8 @@ impl Table {
 
     /// Keeps rows for this long from now on, counted back from the newest row of the table; `None`
     /// for ever, as at first. Kept with the table. A fraction of a tick of the time column counts
-    /// as a whole one. A row whose time is more than a day ahead of the system's clock counts as
-    /// one of a day ahead, so that a mistaken time makes no other row too old.
+    /// as a whole one. A row whose time is ahead of the system's clock counts as one of now, so
+    /// that a mistaken time makes no other row too old.
     ///
     /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table
     /// of the indexed layout until they are older by a sixteenth of the time, in a sparse table
