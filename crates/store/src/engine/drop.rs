@@ -1,6 +1,7 @@
 //! Dropping a table, even a damaged one.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bedload_pages::{PageId, PageRead, PageStore};
 
@@ -13,17 +14,27 @@ impl Engine {
     /// Drops a table and all its rows.
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
         self.check_writable()?;
+        let mut found = None;
         self.with_reserve(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
-            let table = self.view().catalogue.named(name)?.clone();
+            let table = match &found {
+                Some(table) => Arc::clone(table),
+                None => self.view().catalogue.named(name)?.clone(),
+            };
+            found = Some(table.clone());
             self.check_place()?;
-            let dropped = self.seal(true);
-            match dropped.and_then(|()| self.flush_sealed(self.dropping(&table))) {
-                // Rows of this table or others that cannot be flushed do not prevent this: they
-                // stay in memory and in the log.
-                Err(error) if is_damage(&error) => self.change_catalogue(self.dropping(&table))?,
-                dropped => dropped?,
+            if self.view().catalogue.get(table.entry.id).is_none() {
+                // The first of two checkpoints was made before the disk was full.
+                self.change_catalogue(|_, _| Ok(()))?;
+            } else {
+                let dropped = self.seal(true);
+                match dropped.and_then(|()| self.flush_sealed(self.dropping(&table))) {
+                    // Rows of this table or others that cannot be flushed do not prevent this: they
+                    // stay in memory and in the log.
+                    Err(error) if is_damage(&error) => self.change_catalogue(self.dropping(&table))?,
+                    dropped => dropped?,
+                }
             }
             self.blocks.forget(table.entry.id.0);
             self.release_blocks();
