@@ -63,6 +63,28 @@ pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
         .map_err(|source| Error::io(parent, "sync", source))
 }
 
+/// Fails if a directory without a data file has the log of a store: once the data file is put back,
+/// the rows of the log are to be there. A log beside a data file that has the name of one that was
+/// begun was left by a removal.
+pub(super) fn check_no_log(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    check_dirs(disk, dir)?;
+    let found = entries(disk, dir)?.unwrap_or_default();
+    let log_dir = dir.join(LOG_DIR);
+    if !found.contains(&log_dir) || found.contains(&dir.join(BEGUN_FILE)) {
+        return Ok(());
+    }
+    if Log::is_of_a_store(disk, &log_dir)? {
+        return Err(Error::NotAStore {
+            path: dir.into(),
+            reason: format!(
+                "the file `{DATA_FILE}` is missing, and the log may have rows; put it back, or remove `{LOG_DIR}` to \
+                 give them up"
+            ),
+        });
+    }
+    Ok(())
+}
+
 /// Creates the files of a store. The caller holds its lock.
 pub(super) fn create_files(
     disk: &dyn Disk,
@@ -73,6 +95,9 @@ pub(super) fn create_files(
     let log_dir = dir.join(LOG_DIR);
     create_dir(disk, &log_dir)?;
     check_dirs(disk, dir)?;
+    if Log::is_of_a_store(disk, &log_dir)? {
+        remove_log(disk, dir, lock)?;
+    }
     let store_id = draw_store_id(dir)?;
     Log::create(disk, &log_dir, store_id)?;
     let file = begin_data_file(disk, dir, (options.page_bytes, 1), lock)?;
@@ -83,6 +108,17 @@ pub(super) fn create_files(
     };
     WorkingPages::create(file, store_id, &meta, 1)?;
     finish_data_file(disk, dir)
+}
+
+/// Removes the log that a removal has left beside the begun file, durably before that goes, too.
+fn remove_log(disk: &dyn Disk, dir: &Path, lock: &mut StoreLock) -> Result<()> {
+    let log_dir = dir.join(LOG_DIR);
+    // Another process that is creating a store there has it locked.
+    lock.add_data(disk, dir, &dir.join(BEGUN_FILE))?;
+    Log::remove_all(disk, &log_dir)?;
+    create_dir(disk, &log_dir)?;
+    lock.release_data();
+    Ok(())
 }
 
 pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::counters::Counters;
-use super::directory::{check_dirs, create_dir, create_files, entries, is_remnant};
+use super::directory::{check_dirs, check_no_log, create_dir, create_files, entries, is_remnant};
 use super::lock::lock;
 use super::names::{DATA_FILE, LOG_DIR};
 use super::order::Order;
@@ -55,6 +55,9 @@ impl Engine {
         })?;
         // Only under the lock is the answer final: others may have created the store meanwhile.
         let is_there = entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries));
+        if !is_there {
+            check_no_log(&*disk, dir)?;
+        }
         let begun = if is_there {
             lock.add_data(&*disk, dir, &dir.join(DATA_FILE))
                 .and_then(|()| check_dirs(&*disk, dir))

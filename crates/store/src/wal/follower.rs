@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::reader::SegmentReader;
+use super::reader::{SegmentReader, open_segment};
 use super::record::Record;
 use super::segment::{Segment, list};
 use crate::disk::{Disk, sync_to_read};
@@ -71,7 +71,7 @@ impl Follower {
             let is_same = |segment: &Segment| segment.start == *start && Some(segment.id) == found;
             if !self.segment.as_ref().is_some_and(is_same) {
                 // One without a header is being created, or its creator died.
-                self.segment = Segment::open(&*self.disk, path, self.store_id)?;
+                self.segment = open_segment(&*self.disk, path, self.store_id)?;
             }
             let Some(segment) = &self.segment else {
                 return Ok(records);

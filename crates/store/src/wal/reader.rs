@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES};
-use super::segment::SEGMENT_HEADER_BYTES;
+use super::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::codec::Reader;
-use crate::disk::{DiskFile, SECTOR_BYTES, read_around};
+use crate::disk::{Disk, DiskFile, SECTOR_BYTES, read_around};
 use crate::error::{Error, Result, in_words};
 
 /// Bytes read in one call; few under test, so that records reach over several pieces.
@@ -38,6 +38,25 @@ impl Frame {
     pub(super) fn end(&self) -> u64 {
         self.position + (FRAME_BYTES + self.body_bytes) as u64
     }
+}
+
+/// Opens a segment and checks its header. `None` if there is no header yet, as the segment is being
+/// created or its creation was cut off. One that has records has lost a durable header.
+pub(super) fn open_segment(disk: &dyn Disk, path: &Path, store_id: [u8; 16]) -> Result<Option<Segment>> {
+    if let Some(segment) = Segment::open(disk, path, store_id)? {
+        return Ok(Some(segment));
+    }
+    let file = disk
+        .open(path)
+        .map_err(|source| Error::io(path, "open", source))?;
+    if !SegmentReader::new(path, &*file, 0)?.has_data(SEGMENT_HEADER_BYTES as u64)? {
+        return Ok(None);
+    }
+    // Another process may have written both meanwhile.
+    let opened = Segment::open(disk, path, store_id)?;
+    opened
+        .map(Some)
+        .ok_or_else(|| Error::corrupt(path, "the header", "it is zero, and records follow it"))
 }
 
 /// A segment that is being read.

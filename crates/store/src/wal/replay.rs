@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::reader::SegmentReader;
+use super::reader::{SegmentReader, open_segment};
 use super::record::Record;
 use super::segment::{Segment, list};
 use crate::disk::Disk;
@@ -56,7 +56,7 @@ pub(crate) fn replay(
             return Err(Error::corrupt(path, place, reason));
         }
         // A segment without a header was being created when the process died.
-        let Some(segment) = Segment::open(disk, path, store_id)? else {
+        let Some(segment) = open_segment(disk, path, store_id)? else {
             end.torn = true;
             continue;
         };

@@ -33,6 +33,19 @@ pub(super) struct Spare {
     pub(super) id: FileId,
 }
 
+impl Spare {
+    /// Opens the file, if it is still the one that became a spare.
+    pub(super) fn open(&self, disk: &dyn Disk) -> Result<Box<dyn DiskFile>> {
+        let io = |action| move |source| Error::io(&self.path, action, source);
+        let file = disk.open(&self.path).map_err(io("open"))?;
+        if file.identity().map_err(io("read"))? != self.id {
+            let path = self.path.clone();
+            return Err(Error::Replaced { path });
+        }
+        Ok(file)
+    }
+}
+
 /// The header of a segment.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -90,7 +103,7 @@ impl Segment {
         dir: &Path,
         store_id: [u8; 16],
         start: u64,
-        spare: Option<&Spare>,
+        spare: Option<(&Spare, Box<dyn DiskFile>)>,
     ) -> Result<Self> {
         let path = path_of(dir, start);
         let io = |action| {
@@ -103,13 +116,9 @@ impl Segment {
             .open_dir(dir)
             .map_err(|source| Error::io(dir, "open", source))?;
         let mut begun = None;
-        let mut create = || -> Result<Box<dyn DiskFile>> {
+        let create = || -> Result<Box<dyn DiskFile>> {
             let file = match spare {
-                Some(Spare { path: spare, id }) => {
-                    let file = disk.open(spare).map_err(io("open"))?;
-                    if file.identity().map_err(io("read"))? != *id {
-                        return Err(Error::Replaced { path: spare.clone() });
-                    }
+                Some((Spare { path: spare, id }, file)) => {
                     begun = Some(*id);
                     // Until it has its name it is nothing, so the header may say what it will be.
                     header.pad(0, BLOCK_BYTES);
@@ -119,7 +128,8 @@ impl Segment {
                 }
                 None => {
                     let file = disk.create(&path).map_err(io("create"))?;
-                    begun = Some(file.identity().map_err(io("read"))?);
+                    // A failure leaves the file, so it is none of a read.
+                    begun = Some(file.identity().map_err(io("create"))?);
                     file.write_at(0, &header).map_err(io("write"))?;
                     file.sync().map_err(io("sync"))?;
                     file
@@ -200,8 +210,8 @@ impl Segment {
         Ok(len > SEGMENT_HEADER_BYTES as u64)
     }
 
-    /// Opens a segment and checks its header. `None` if the file is too short to have one: its
-    /// creation was cut off.
+    /// Opens a segment and checks its header. `None` if the file is too short to have one, or has
+    /// zeros in its place ([`open_segment`](super::reader::open_segment)).
     pub(super) fn open(disk: &dyn Disk, path: &Path, store_id: [u8; 16]) -> Result<Option<Self>> {
         let file = disk
             .open(path)
@@ -258,13 +268,9 @@ pub(super) fn header(store_id: [u8; 16], start: u64) -> [u8; SEGMENT_HEADER_BYTE
 
 /// Removes a file, if it is still the one of this identity. One that is gone already is no failure.
 pub(super) fn remove_own(disk: &dyn Disk, path: &Path, id: FileId) -> Result<()> {
-    match disk
-        .identity(path)
-        .map_err(|source| Error::io(path, "read", source))?
-    {
-        Some(found) if found == id => disk
-            .remove(path)
-            .map_err(|source| Error::io(path, "remove", source)),
+    let io = |source| Error::io(path, "remove", source);
+    match disk.identity(path).map_err(io)? {
+        Some(found) if found == id => disk.remove(path).map_err(io),
         Some(_) => Err(Error::Replaced { path: path.into() }),
         None => Ok(()),
     }

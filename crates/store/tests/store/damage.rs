@@ -48,6 +48,31 @@ fn read(path: &Path) -> Result<Vec<TestRow>, Error> {
 }
 
 #[test]
+fn records_without_the_header_of_their_segment_are_damage() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let all = build(&path, false);
+    let log = fs::read_dir(path.join("log")).expect("reads");
+    let segments = log.map(|entry| entry.expect("reads").path());
+    let last = segments.max().expect("a segment");
+    let sound = fs::read(&last).expect("reads");
+    let mut bytes = sound.clone();
+    bytes[..64].fill(0);
+    fs::write(&last, &bytes).expect("writes");
+    let error = Store::open(&path).expect_err("its rows were durable");
+    assert!(
+        matches!(&error, Error::Corrupt { file, .. } if *file == last),
+        "{error}"
+    );
+    assert_eq!(fs::read(&last).expect("reads"), bytes, "nothing is written over");
+    let salvaged = dir.path().join("salvaged");
+    let report = salvage(&path, &salvaged).expect("salvages");
+    assert!(!report.is_complete());
+    fs::write(&last, &sound).expect("writes");
+    assert_eq!(read(&path).expect("reads"), all);
+}
+
+#[test]
 fn verify_lists_every_damaged_page() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");

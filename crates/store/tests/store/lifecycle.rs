@@ -1,6 +1,8 @@
 //! Creating, opening, closing, locking; tables coming and going.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,6 +137,68 @@ fn a_creation_that_was_cut_short_is_begun_again() {
         .open(&path)
         .expect("creates over the remains");
     store.create_table("t", schema()).expect("a fresh table");
+}
+
+#[test]
+fn a_removal_that_was_cut_short_gives_way_to_a_new_store() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = Store::create(&path).expect("creates");
+    let table = store.create_table("t", schema()).expect("a fresh table");
+    append(&table, &numbered(0..100)).expect("appends");
+    drop((table, store));
+    fs::rename(path.join("data"), path.join("data.begun")).expect("renames");
+    let store = Options::new()
+        .create(true)
+        .open(&path)
+        .expect("creates over the remains");
+    assert!(store.tables().is_empty());
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+/// Names and contents of files, but for the lock file.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(dir)
+        .expect("reads")
+        .map(|entry| entry.expect("reads").path());
+    let contents = entries.flat_map(|path| match fs::read(&path) {
+        Ok(bytes) => BTreeMap::from([(path, bytes)]),
+        Err(_) => files(&path),
+    });
+    contents.filter(|(path, _)| !path.ends_with("lock")).collect()
+}
+
+#[test]
+fn a_log_without_its_data_file_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for is_closed in [true, false] {
+        let path = dir.path().join(if is_closed { "closed" } else { "dropped" });
+        let (data, aside) = (path.join("data"), dir.path().join("data"));
+        let store = Store::create(&path).expect("creates");
+        let table = store.create_table("t", schema()).expect("a fresh table");
+        append(&table, &numbered(0..100)).expect("appends");
+        drop(table);
+        if is_closed {
+            store.close().expect("closes");
+        } else {
+            drop(store);
+        }
+        fs::rename(&data, &aside).expect("renames");
+        let before = files(&path);
+        for _ in 0..2 {
+            let refused = Options::new().create(true).open(&path);
+            let error = refused.expect_err("the log may have rows");
+            assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+            assert!(error.to_string().contains("put it back"), "{error}");
+        }
+        assert_eq!(files(&path), before);
+        fs::rename(&aside, &data).expect("renames");
+        let table = Store::open(&path).and_then(|store| store.table("t"));
+        assert_eq!(
+            table.and_then(|table| table.range(..)?.count()).expect("reads"),
+            100
+        );
+    }
 }
 
 #[test]

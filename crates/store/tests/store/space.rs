@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
@@ -200,4 +200,38 @@ fn the_log_is_removed_once_its_rows_are_in_pages() {
         .range(..)
         .and_then(|scan| scan.count());
     assert_eq!(rows.expect("counts"), 20_001);
+}
+
+/// Segments of the log that may be written over.
+fn spares(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path.join("log")).expect("reads");
+    let paths = entries.map(|entry| entry.expect("reads").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == "spare"))
+        .collect()
+}
+
+#[test]
+fn spare_segments_may_be_removed_or_replaced() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let options = Options::new().create(true).background(false);
+    let store = options.open(&path).expect("creates");
+    store.create_table("t", schema()).expect("fresh");
+    for round in 0..6 {
+        fill(&store, 100);
+        let spares = spares(&path);
+        assert!(!spares.is_empty(), "round {round}");
+        for spare in spares {
+            fs::remove_file(&spare).expect("removes");
+            if round % 2 == 1 {
+                fs::write(&spare, "another file").expect("writes");
+            }
+        }
+    }
+    store.close().expect("closes");
+    let store = options.open(&path).expect("opens");
+    let table = store.table("t").expect("there");
+    assert_eq!(table.range(..).expect("reads").count().expect("reads"), 600);
+    assert_eq!(store.verify().expect("reads").problems, []);
 }

@@ -40,7 +40,7 @@ use super::buffer::Buffer;
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, Record, frame};
 use super::replay::replay;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_spares, remove_own};
-use crate::disk::{BLOCK_BYTES, Disk, FileId};
+use crate::disk::{BLOCK_BYTES, Disk, DiskFile, FileId};
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 
@@ -146,18 +146,20 @@ const HEADER: u64 = SEGMENT_HEADER_BYTES as u64;
 
 impl Log {
     /// Creates the first segment of a new store's log. An unfinished creation may have left one,
-    /// which cannot have records.
+    /// which [cannot have records](Self::is_of_a_store).
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16]) -> Result<()> {
+        Segment::create_first(disk, dir, store_id, 0).map(drop)
+    }
+
+    /// Whether the segments in `dir` are those of a store that was written to, rather than what an
+    /// unfinished creation left.
+    pub(crate) fn is_of_a_store(disk: &dyn Disk, dir: &Path) -> Result<bool> {
         for (start, path) in list(disk, dir)? {
             if start > 0 || Segment::has_records(disk, &path)? {
-                return Err(Error::corrupt(
-                    &path,
-                    "the log",
-                    "it has records, and there is no data file",
-                ));
+                return Ok(true);
             }
         }
-        Segment::create_first(disk, dir, store_id, 0).map(drop)
+        Ok(false)
     }
 
     /// Removes a log: its segments, and its directory unless something else is in it.
@@ -391,7 +393,8 @@ impl Log {
         self.sync_to(end)?;
         let mut state = self.state.lock();
         if state.segment.start < end {
-            let spare = state.spares.last().map(|(spare, _)| spare);
+            let file = self.open_spare(&mut state)?;
+            let spare = state.spares.last().map(|(spare, _)| spare).zip(file);
             let created = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare);
             let is_untouched = created.as_ref().is_err_and(Error::is_for_want_of_descriptors);
             let spare = if is_untouched { None } else { state.spares.pop() };
@@ -411,6 +414,20 @@ impl Log {
             state.segment = Arc::new(segment);
         }
         Ok(end)
+    }
+
+    /// Opens the last of the spares that can be written over; forgets those after it, as with any
+    /// that were removed, another file does.
+    fn open_spare(&self, state: &mut State) -> Result<Option<Box<dyn DiskFile>>> {
+        while let Some((spare, _)) = state.spares.last() {
+            match spare.open(&*self.disk) {
+                Ok(file) => return Ok(Some(file)),
+                Err(error) if error.is_for_want_of_descriptors() => return Err(error),
+                Err(error) => tracing::warn!(%error, "a spare segment of the log cannot be written over"),
+            }
+            state.spares.pop();
+        }
+        Ok(None)
     }
 
     /// Removes segments that end at or before `position`, or makes spares of them: those that this
