@@ -102,6 +102,7 @@ impl DiskFile for SimFile {
     }
 
     fn identity(&self) -> io::Result<FileId> {
+        self.disk.state.lock().call()?;
         Ok(id_of(self.inode))
     }
 

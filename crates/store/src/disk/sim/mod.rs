@@ -445,7 +445,9 @@ impl Disk for SimDisk {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Option<FileId>> {
-        Ok(self.state.lock().names.get(path).copied().map(id_of))
+        let mut state = self.state.lock();
+        state.call()?;
+        Ok(state.names.get(path).copied().map(id_of))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
