@@ -274,6 +274,10 @@ pub(crate) struct QueryArgs {
     /// Write a file for each day or month in the zone of the time column
     #[arg(long, value_enum, value_name = "PERIOD", requires = "output", conflicts_with_all = ["limit", "reverse"])]
     pub(crate) partition: Option<Partition>,
+
+    /// With --partition, replace files that exist
+    #[arg(long, requires = "partition")]
+    pub(crate) replace: bool,
 }
 
 /// Print the newest rows of a table and, with --follow, each row that is committed later. Another

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
 use bedload::Table;
@@ -43,20 +43,21 @@ pub(crate) fn write(
             )));
         }
     }
+    let periods = || Periods {
+        table,
+        clock: &clock,
+        period: partition.into(),
+        left: Some(selection.range),
+    };
+    if !args.replace {
+        refuse_to_replace(periods(), file, |range| has_rows(table, selection, range))?;
+    }
     fs::create_dir_all(directory).map_err(|error| Failure::io(directory, &error))?;
-    let (mut from, to) = selection.range;
     let (mut files, mut rows) = (0, 0);
-    while let Some(first) = store::first_time(table, (from, to))? {
-        let (name, end) = clock
-            .period(first, partition.into())
-            .map_err(|error| Failure::input(error.to_string()))?;
-        let part_to = match (end, to) {
-            (Some(end), Bound::Excluded(to)) => Bound::Excluded(end.min(to)),
-            (Some(end), _) => Bound::Excluded(end),
-            (None, to) => to,
-        };
+    for period in periods() {
+        let (name, range) = period?;
         let mut answer = None;
-        for batch in selection.scan(table, (from, part_to))? {
+        for batch in selection.scan(table, range)? {
             let batch = batch?;
             interrupt::check()?;
             if batch.num_rows() == 0 {
@@ -79,11 +80,6 @@ pub(crate) fn write(
             files += 1;
             answer.finish()?;
         }
-        match (end, to) {
-            (Some(end), Bound::Excluded(to)) if end >= to => break,
-            (Some(end), _) => from = Bound::Included(end),
-            (None, _) => break,
-        }
     }
     let plural = if files == 1 { "" } else { "s" };
     Stdout::lock().line(&format!(
@@ -92,6 +88,89 @@ pub(crate) fn write(
         grouped(files),
         directory.display()
     ))
+}
+
+/// Fails if a file of the answer exists: it may have rows that were deleted from the table.
+fn refuse_to_replace(
+    periods: Periods<'_>,
+    file: impl Fn(&str) -> PathBuf,
+    has_rows: impl Fn(TickRange) -> Result<bool>,
+) -> Result<()> {
+    let (mut first, mut others) = (None, 0);
+    for period in periods {
+        let (name, range) = period?;
+        let path = file(&name);
+        if path.exists() && has_rows(range)? {
+            match first {
+                None => first = Some(path),
+                Some(_) => others += 1,
+            }
+        }
+    }
+    let Some(first) = first else {
+        return Ok(());
+    };
+    let exist = match others {
+        0 => "exists".to_owned(),
+        1 => "and 1 more file exist".to_owned(),
+        _ => format!("and {} more files exist", grouped(others)),
+    };
+    Err(Failure::input(format!(
+        "{} {exist}: with --replace, files are replaced by the rows that the table has now",
+        first.display()
+    )))
+}
+
+/// Whether a row of the answer lies in a range.
+fn has_rows(table: &Table, selection: &Selection<'_>, range: TickRange) -> Result<bool> {
+    for batch in selection.scan(table, range)?.limit(1) {
+        if batch?.num_rows() > 0 {
+            return Ok(true);
+        }
+    }
+    interrupt::check()?;
+    Ok(false)
+}
+
+/// The periods of a range in which a table has rows: their names, and what of the range is in them.
+struct Periods<'a> {
+    table: &'a Table,
+    clock: &'a Clock,
+    period: Period,
+    left: Option<TickRange>,
+}
+
+impl Periods<'_> {
+    fn after(&self, (from, to): TickRange) -> Result<Option<(String, TickRange)>> {
+        let Some(first) = store::first_time(self.table, (from, to))? else {
+            return Ok(None);
+        };
+        let (name, end) = self
+            .clock
+            .period(first, self.period)
+            .map_err(|error| Failure::input(error.to_string()))?;
+        let part_to = match (end, to) {
+            (Some(end), Bound::Excluded(to)) => Bound::Excluded(end.min(to)),
+            (Some(end), _) => Bound::Excluded(end),
+            (None, to) => to,
+        };
+        Ok(Some((name, (from, part_to))))
+    }
+}
+
+impl Iterator for Periods<'_> {
+    type Item = Result<(String, TickRange)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.left.take()?;
+        let next = self.after(left).transpose()?;
+        if let Ok((_, (_, Bound::Excluded(end)))) = next
+            && left.1 != Bound::Excluded(end)
+        {
+            self.left = Some((Bound::Included(end), left.1));
+        }
+        Some(next)
+    }
 }
 
 /// The periods within which a range begins or ends: their files would lack the rows beyond it.
