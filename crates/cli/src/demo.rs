@@ -33,6 +33,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
         dir: &args.dir,
         store: args.dir.join(STORE),
     };
+    // Before the last run is removed, which then has no successor.
+    ingest::check_first_file(&demo.ingest_args())?;
     demo.remove_last_run()?;
     demo.ingest()?;
     demo.query()?;
@@ -47,15 +49,21 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to
-    /// complain about.
+    /// Removes the store of an earlier demo; what is no store is left for the ingest to complain
+    /// about.
     fn remove_last_run(&self) -> Result<()> {
-        match store::open(&self.store) {
-            Ok(last_run) => drop(last_run),
+        let last_run = match store::open(&self.store) {
+            Ok(last_run) => last_run,
             Err(failure) if failure.status() == Status::NotAStore => return Ok(()),
             Err(failure) => return Err(failure),
+        };
+        if let Some(other) = last_run.tables().iter().find(|name| *name != TABLE) {
+            return Err(Failure::input(format!(
+                "{} has a table {other}, which no demo created: choose another directory with --dir",
+                self.store.display()
+            )));
         }
-        fs::remove_dir_all(&self.store).map_err(|error| Failure::io(&self.store, &error))
+        Ok(last_run.remove()?)
     }
 
     fn ingest(&self) -> Result<()> {

@@ -14,7 +14,7 @@ mod target;
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
@@ -64,10 +64,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     found.check(&mut wanted, args)?;
 
     // The first file settles the columns, before anything is created.
-    let (first, others) = args
-        .files
-        .split_first()
-        .ok_or_else(|| Failure::usage("no file is given"))?;
+    let (first, others) = files(args)?;
     let input = Input::open(first, &wanted)?;
     let target = found.create(input.schema(), wanted.time.as_deref(), args)?;
     wanted.table = Some(target.schema());
@@ -130,6 +127,19 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             Err(target.undo(failure, &stretches))
         }
     }
+}
+
+/// Fails if [`load`] into a new table would fail with the first file's beginning.
+pub(crate) fn check_first_file(args: &IngestArgs) -> Result<()> {
+    let (first, _) = files(args)?;
+    Input::open(first, &wanted(args)?).map(drop)
+}
+
+/// The first file, and the others.
+fn files(args: &IngestArgs) -> Result<(&PathBuf, &[PathBuf])> {
+    args.files
+        .split_first()
+        .ok_or_else(|| Failure::usage("no file is given"))
 }
 
 fn wanted(args: &IngestArgs) -> Result<Wanted> {

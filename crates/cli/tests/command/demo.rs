@@ -104,6 +104,34 @@ fn what_is_no_earlier_demo_is_left_alone() {
 }
 
 #[test]
+fn a_store_that_no_demo_made_is_not_removed() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("d")).unwrap();
+    place.write("a.csv", "departure,n\n2013-01-01,1\n");
+    place.output("ingest d/flights.bedload departures a.csv --time departure");
+    place.output("ingest d/flights.bedload mine a.csv --time departure");
+    let before = place.contents("d/flights.bedload");
+    let data = flights();
+    let message = place
+        .run_with(&["demo", "--data", data.to_str().unwrap(), "--dir", "d"])
+        .fails(1);
+    assert!(
+        message.contains("d/flights.bedload has a table mine"),
+        "{message}"
+    );
+    assert_eq!(place.contents("d/flights.bedload"), before);
+
+    // Nor is an earlier demo's, if there is nothing to load.
+    place.output("drop d/flights.bedload mine");
+    let before = place.contents("d/flights.bedload");
+    place.write("other.csv", "n\n1\n");
+    for data in ["none.csv", "other.csv"] {
+        place.run(&format!("demo --data {data} --dir d")).fails(1);
+        assert_eq!(place.contents("d/flights.bedload"), before);
+    }
+}
+
+#[test]
 fn every_departure_comes_back_in_order() {
     let place = Place::new();
     let data = flights();
