@@ -5,6 +5,9 @@
 //! step that waits for input wakes up as well. The second one changes nothing; the third ends the
 //! process before what was begun is undone, and says so.
 //!
+//! A command that has nothing to undo but a trace to remove calls [`catch_briefly`]: it ends soon
+//! after the first signal, even where a step waits for a slow reader.
+//!
 //! A signal that was ignored when the command began, as `nohup` and shells do for commands in the
 //! background, stays ignored.
 
@@ -31,6 +34,9 @@ static CAUGHT: AtomicI32 = AtomicI32::new(0);
 /// Whether there is nothing more to undo.
 static DONE: AtomicBool = AtomicBool::new(false);
 
+/// Whether there is nothing to undo from the beginning.
+static IS_BRIEF: AtomicBool = AtomicBool::new(false);
+
 /// The end of a pipe that can be read when a signal has come; empty until signals are caught.
 static WAKE: OnceLock<PipeReader> = OnceLock::new();
 
@@ -42,6 +48,9 @@ static CATCHING: Mutex<()> = Mutex::new(());
 
 /// The signals of which the third ends the process at once.
 const PATIENCE: u32 = 3;
+
+/// How long a command that has nothing to undo may take to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// From now on SIGINT, SIGTERM and SIGHUP end nothing by themselves, except for the third of them:
 /// [`first`] waits for one, as the command's own steps do.
@@ -65,12 +74,19 @@ pub fn catch() -> Result<()> {
     Ok(())
 }
 
+/// Like [`catch`], for a command that has nothing to undo: [`GRACE`] after the first signal the
+/// process ends, whatever it waits for.
+pub(crate) fn catch_briefly() -> Result<()> {
+    IS_BRIEF.store(true, Ordering::Release);
+    catch()
+}
+
 fn watch(signals: &mut Signals, writer: PipeWriter) {
     let mut writer = Some(writer);
     let mut count = 0;
     for signal in signals.forever() {
         if DONE.load(Ordering::Acquire) {
-            end(signal, "what is done stays");
+            end(&Failure::from(Interruption::by(signal)).with_note("what is done stays"));
         }
         count += 1;
         if count == 1 {
@@ -79,6 +95,10 @@ fn watch(signals: &mut Signals, writer: PipeWriter) {
                 scan.stop();
             }
             drop(writer.take());
+            if IS_BRIEF.load(Ordering::Acquire) {
+                thread::sleep(GRACE);
+                end(&Interruption::by(signal).into());
+            }
         }
         // Standard error may be gone; the exit code then has to say it all.
         if count == 2 {
@@ -88,17 +108,16 @@ fn watch(signals: &mut Signals, writer: PipeWriter) {
             );
         }
         if count == PATIENCE {
-            end(
-                signal,
-                "the third signal, before all was undone: part of what was begun may be left",
-            );
+            end(&Failure::from(Interruption::by(signal))
+                .with_note("the third signal, before all was undone: part of what was begun may be left"));
         }
     }
 }
 
-fn end(signal: i32, why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "bedload: {}; {why}", Interruption::by(signal));
-    process::exit(i32::from(Interruption::by(signal).status() as u8))
+/// Ends the process from the thread of the signals.
+fn end(failure: &Failure) -> ! {
+    let _ = writeln!(io::stderr(), "bedload: {failure}");
+    process::exit(i32::from(failure.status() as u8))
 }
 
 /// Those of the signals that the process was not told to ignore.

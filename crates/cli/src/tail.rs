@@ -46,7 +46,8 @@ pub(crate) fn run(args: &TailArgs) -> Result<()> {
     if !args.follow {
         return answer.finish();
     }
-    interrupt::catch()?;
+    // The store's trace of this reader is removed if there is time for it.
+    interrupt::catch_briefly()?;
     answer.flush()?;
     follow(&store, &table, &selection, (newest, answer))
 }

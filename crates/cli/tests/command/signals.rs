@@ -115,6 +115,29 @@ fn an_ingest_that_waits_for_input_is_undone() {
 }
 
 #[test]
+fn following_ends_while_its_reader_is_slow() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    place.write("more.csv", near_sorted_csv(50_000));
+    for (signal, code, name) in SIGNALS {
+        let mut tail = begin(place.command("tail s t -f -n 0 --format csv"));
+        wait_for_line(&mut tail, "t,n\n");
+        wait_until_caught(&tail);
+        place.output("ingest s t more.csv --time-unit s");
+        // The pipe takes no more when as much is in it as a while ago.
+        let stdout = tail.stdout.as_ref().unwrap();
+        let (mut before, mut now) = (0, 0);
+        while now == 0 || now > before {
+            std::thread::sleep(Duration::from_millis(300));
+            (before, now) = (now, rustix::io::ioctl_fionread(stdout).unwrap());
+        }
+        send(&tail, signal);
+        assert_eq!(outcome(tail).fails(code), format!("ended by {name}"));
+    }
+}
+
+#[test]
 fn an_ingest_from_a_fifo_without_a_writer_ends() {
     let place = Place::new();
     let status = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
