@@ -135,6 +135,12 @@ impl Wanted {
         }
     }
 
+    /// Whether the user named a column.
+    fn names(&self, name: &str) -> bool {
+        let columns = self.columns.iter().flatten();
+        columns.chain(&self.time).any(|named| named == name) || self.given_field(name).is_some()
+    }
+
     fn is_time(&self, name: &str) -> bool {
         self.time.as_deref() == Some(name)
     }

@@ -1,6 +1,8 @@
 //! Files that are not CSV: JSON lines, and Arrow IPC.
 
-use crate::harness::{Place, flights, near_sorted_csv};
+use std::process::Command;
+
+use crate::harness::{Outcome, Place, flights, near_sorted_csv};
 
 #[test]
 fn json_lines_are_typed_by_their_values() {
@@ -173,6 +175,42 @@ fn columns_of_json_may_be_missing_and_must_not_appear_late() {
     assert_eq!(
         report["skipped"]["by_reason"],
         serde_json::json!({ "unknown column": 1 })
+    );
+}
+
+#[test]
+fn names_of_json_that_are_not_asked_for_take_no_memory() {
+    let place = Place::new();
+    let lines = |names: u32| -> String {
+        (0..65_536)
+            .map(|n| format!("{{\"t\":{n},\"n\":{n},\"c{}\":1}}\n", n % names))
+            .collect()
+    };
+    place.write("a.json", lines(4000));
+    // A number for each name in each of the rows would be 2 GiB.
+    let script = "ulimit -v 1000000; exec \"$@\"";
+    let ingest = ["ingest", "s", "t", "a.json", "--time", "t", "--time-unit", "s"];
+    let some = ["--columns", "n,t", "--json"];
+    let run = |arguments: &[&str]| {
+        let command = place.command_of(&[&ingest, arguments].concat());
+        let mut limited = Command::new("sh");
+        limited.args(["-c", script, "sh"]).arg(command.get_program());
+        limited.args(command.get_args()).current_dir(place.path(""));
+        Outcome::from(limited.output().unwrap())
+    };
+    run(&some).succeeds();
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 65_536);
+    let message = run(&["--columns", "t,m"]).fails(1);
+    assert!(
+        message.contains("no column is named m; there are t, n, c0, c1,"),
+        "{message}"
+    );
+
+    place.write("a.json", lines(5000));
+    let message = run(&["--json"]).fails(1);
+    assert!(
+        message.starts_with("a.json:4094: over 4095 names so far"),
+        "{message}"
     );
 }
 

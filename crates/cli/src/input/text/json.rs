@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io::{BufRead, Read};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -14,7 +15,7 @@ use super::records::{RECORD_BYTES_MAX, Records};
 use super::{HELD_BYTES, Read as Next, SAMPLE_ROWS, SKIP};
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
-use crate::input::{Place, Reason, Reject};
+use crate::input::{COLUMNS_MAX, Place, Reason, Reject, Wanted};
 
 /// The first byte of a field that is a text; fields of other values begin otherwise, and one
 /// without value is empty.
@@ -42,13 +43,13 @@ struct Line {
 
 impl ObjectReader {
     /// Reads the first objects for the names of their values, which are returned in the order in
-    /// which they appear; `known` names may appear in none. With `strict`, a name that appears
-    /// later is an error of its row.
+    /// which they appear, or in that of `--columns`. Names of the table and those whose type is
+    /// given may appear in none. Without `--columns`, a name that appears later is an error of its
+    /// row.
     pub(super) fn open(
         name: String,
         text: Box<dyn BufRead + Send>,
-        known: impl IntoIterator<Item = String>,
-        strict: bool,
+        wanted: &Wanted,
     ) -> Result<(Self, Vec<String>)> {
         let mut reader = Self {
             name,
@@ -56,7 +57,7 @@ impl ObjectReader {
             line: 1,
             sample: VecDeque::new(),
             places: HashMap::new(),
-            strict,
+            strict: wanted.columns.is_none(),
             fields: Vec::new(),
         };
         let mut names = Vec::new();
@@ -66,17 +67,31 @@ impl ObjectReader {
             bytes += line.bytes.len();
             // A line that is no object is rejected in its turn.
             if let Ok(object) = parse(&line) {
-                object
-                    .0
-                    .into_iter()
-                    .for_each(|(name, _)| reader.learn(name, &mut names));
+                for (name, _) in object.0 {
+                    if names.len() < COLUMNS_MAX || wanted.names(&name) {
+                        reader.learn(name, &mut names);
+                    } else if reader.strict && !reader.places.contains_key(&name) {
+                        return Err(Failure::input(format!(
+                            "{}:{}: over {COLUMNS_MAX} names so far, and a table has at most so many \
+                             columns: choose some with --columns",
+                            reader.name, line.number
+                        )));
+                    }
+                }
             }
             reader.sample.push_back(line);
         }
         if reader.sample.is_empty() {
             return Err(Failure::input(format!("{}: the file is empty", reader.name)));
         }
-        known.into_iter().for_each(|name| reader.learn(name, &mut names));
+        let of_table = wanted
+            .table
+            .iter()
+            .flat_map(|table| table.fields())
+            .map(Arc::as_ref);
+        for field in of_table.chain(&wanted.given) {
+            reader.learn(field.name().clone(), &mut names);
+        }
         if names.is_empty()
             && let Some(Err(reject)) = reader.sample.front().map(parse)
         {
@@ -84,6 +99,9 @@ impl ObjectReader {
                 "{}:{}: {}",
                 reader.name, reject.place, reject.detail
             )));
+        }
+        if !reader.strict {
+            names = reader.keep(&names, wanted)?;
         }
         reader.fields.resize(names.len(), Vec::new());
         Ok((reader, names))
@@ -94,6 +112,20 @@ impl ObjectReader {
             names.push(entry.key().clone());
             entry.insert(names.len() - 1);
         }
+    }
+
+    /// Forgets the names that are not asked for, because each takes memory in every row. Returns
+    /// the others.
+    fn keep(&mut self, names: &[String], wanted: &Wanted) -> Result<Vec<String>> {
+        let columns = wanted.places(&self.name, names)?;
+        let columns = columns.into_iter().map(|place| &names[place]);
+        let given = wanted.given.iter().map(|field| field.name());
+        self.places.clear();
+        let mut kept = Vec::new();
+        for name in columns.chain(given) {
+            self.learn(name.clone(), &mut kept);
+        }
+        Ok(kept)
     }
 
     /// Appends the next row to `records`.

@@ -133,14 +133,7 @@ impl TextRows {
     /// Opens JSON, one object a line. Columns of the table and those whose type is given need not
     /// appear.
     pub(super) fn open_json(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
-        let table = wanted
-            .table
-            .iter()
-            .flat_map(|table| table.fields())
-            .map(|field| field.name().clone());
-        let given = wanted.given.iter().map(|field| field.name().clone());
-        let strict = wanted.columns.is_none();
-        let (reader, header) = ObjectReader::open(name.clone(), text, table.chain(given), strict)?;
+        let (reader, header) = ObjectReader::open(name.clone(), text, &wanted)?;
         Self::open(name, Source::Json(Box::new(reader)), &header, wanted)
     }
 

@@ -207,9 +207,10 @@ impl Records {
         self.rows.len()
     }
 
-    /// The size of all fields together.
+    /// The memory of the records: their fields, of which each has an end even if it is empty.
     pub(super) fn bytes(&self) -> usize {
-        self.used().0
+        let (bytes, ends) = self.used();
+        bytes + ends * size_of::<usize>() + self.rows.len() * size_of::<Row>()
     }
 
     pub(super) fn clear(&mut self) {
@@ -454,8 +455,18 @@ mod tests {
         let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
         let mut records = Records::default();
         reader.read(&mut records).unwrap();
+        let bytes = records.bytes();
         reader.read(&mut records).unwrap();
         records.pop();
-        assert_eq!((records.len(), records.bytes(), records.width(0)), (1, 2, 2));
+        assert_eq!((records.len(), records.bytes(), records.width(0)), (1, bytes, 2));
+    }
+
+    #[test]
+    fn empty_fields_take_memory() {
+        let text: &[u8] = b",,,,,,,,,\n";
+        let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+        let mut records = Records::default();
+        reader.read(&mut records).unwrap();
+        assert!(records.bytes() >= size_of::<[usize; 10]>(), "{}", records.bytes());
     }
 }
