@@ -3,9 +3,9 @@
 //! The temporary name is `NAME.unfinished-` and six letters, next to the final one. It is removed
 //! if the command fails or a signal ends it; what `kill -9` leaves can be recognised by it.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -27,14 +27,41 @@ const STAYS: &str = "what is done stays, but a loss of power may undo it";
 /// The entry of a store's directory without which it is no store.
 const DATA_FILE: &str = "data";
 
-/// A new file that is to stand at `path`.
+/// A new file that is to stand at `path`. It has the permissions of the file that it replaces
+/// before a byte is written.
 pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
     let (parent, prefix) = beside(path)?;
-    tempfile::Builder::new()
+    let replaced = match fs::metadata(path) {
+        Ok(replaced) => Some(replaced),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    // Before the umask. The mode is that of any new file if none is replaced.
+    let mode = if replaced.is_some() { 0o600 } else { 0o666 };
+    let file = tempfile::Builder::new()
         .prefix(&prefix)
-        // The mode of any new file, before the umask.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(parent)
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(parent)?;
+    if let Some(replaced) = replaced {
+        take_after(file.as_file(), &replaced)?;
+    }
+    Ok(file)
+}
+
+/// Gives a file the permissions of the one that it replaces, and its owner as far as that is
+/// permitted.
+fn take_after(file: &File, replaced: &Metadata) -> io::Result<()> {
+    let (owner, group) = (Some(replaced.uid()), Some(replaced.gid()));
+    // Only a privileged process may change the owner; others may choose among their groups.
+    let has_group = fchown(file, owner, group).is_ok() || fchown(file, None, group).is_ok();
+    let mode = replaced.mode() & 0o777;
+    let mode = if has_group { mode } else { for_another_group(mode) };
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// A mode whose group gets no more than all others: its members could not read the replaced file.
+fn for_another_group(mode: u32) -> u32 {
+    mode & (0o707 | (mode & 0o007) << 3)
 }
 
 /// Gives a file from [`file`] its name, durably: rows may be deleted from the store once they are
@@ -42,7 +69,7 @@ pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
 pub(crate) fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     // Opened first: once the file has its name, nothing but the sync itself can fail.
-    let parent = fs::File::open(beside(path)?.0)?;
+    let parent = File::open(beside(path)?.0)?;
     file.persist(path).map_err(|error| error.error)?;
     parent.sync_all().map_err(|error| {
         let words = crate::exit::plain(&error);
@@ -149,7 +176,7 @@ impl Unfinished {
             beside(to).map_err(failed)?.0
         };
         // Opened first: once the store stands in its place, nothing but the sync itself can fail.
-        let parent = fs::File::open(parent).map_err(failed)?;
+        let parent = File::open(parent).map_err(failed)?;
         let moved = if self.is_within {
             move_entries(&from, to)
         } else {
@@ -196,4 +223,16 @@ fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
         moved.push(name);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_group_gets_no_more_than_others() {
+        for (mode, expected) in [(0o640, 0o600), (0o664, 0o644), (0o777, 0o777), (0o604, 0o604)] {
+            assert_eq!(for_another_group(mode), expected, "{mode:o}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::unfinished;
@@ -30,6 +31,20 @@ enum Target {
 #[must_use]
 pub fn is_written_directly(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Where the links lead that begin at `path`, even if nothing is there.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    // As many as the system follows.
+    const LINKS_MAX: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Errno::LOOP.into())
 }
 
 /// The last error of the system that a [`Destination`] met.
@@ -64,13 +79,14 @@ impl Destination {
     /// A file beside `path`, which takes its name at the end. A device or a pipe is written at
     /// once.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
-        // A link stays a link, and its target is replaced.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let target = if path.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        } else if is_written_directly(&path) {
+        let target = if is_written_directly(path) {
             Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
         } else {
+            // A link stays a link, and its target is replaced or created.
+            let path = fs::canonicalize(path).or_else(|_| end_of_links(path))?;
+            if path.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
             let unfinished = BufWriter::new(unfinished::file(&path)?);
             Target::File { path, unfinished }
         };

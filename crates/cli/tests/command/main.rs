@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod ingest;
 mod manual;
+mod output;
 mod partition;
 mod query;
 mod retention;
