@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, Date32Array, Int64Array, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Operator, Predicate, Scan, Table};
-use bedload_times::{Clock, parse_duration};
+use bedload_times::{Clock, parse_duration, unit_name};
 
 use crate::exit::{Failure, Result};
 use crate::input::parse_values;
@@ -195,6 +195,17 @@ fn literals(kind: &DataType, values: &[String]) -> Result<ArrayRef, String> {
         DataType::Utf8 => Ok(Arc::new(texts)),
         DataType::Timestamp(unit, zone) => times(values, *unit, zone.as_deref(), kind),
         DataType::Date32 => dates(values, &parse_values(&texts, kind)).ok_or_else(|| not_of(kind, values)),
+        DataType::Duration(unit) => {
+            let array = parse_values(&texts, kind);
+            match (0..array.len()).find(|&value| array.is_null(value)) {
+                None => Ok(array),
+                Some(value) => Err(format!(
+                    "`{}` is no duration of whole {}: write 5s, 90min, -1d or PT1.5S",
+                    values[value],
+                    unit_name(*unit)
+                )),
+            }
+        }
         DataType::FixedSizeBinary(_) | DataType::Binary => {
             Err("columns of bytes cannot be compared here".to_owned())
         }

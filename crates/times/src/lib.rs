@@ -38,7 +38,7 @@ mod zone;
 
 pub use clock::{Clock, Point};
 pub use count::WrittenCount;
-pub use duration::{format_duration, parse_duration};
+pub use duration::{format_duration, parse_duration, parse_signed_duration};
 pub use error::{Error, Result};
 pub use period::Period;
 pub use time::Time;

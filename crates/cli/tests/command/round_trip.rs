@@ -1,6 +1,10 @@
 //! Rows come out as they went in: every type, with and without values, through every format that
 //! keeps it.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, DurationMillisecondArray, RecordBatch, TimestampSecondArray};
+use bedload::{Store, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
 
@@ -130,6 +134,69 @@ fn every_type_as_json() {
     assert_eq!(rows[3]["s"], "");
     assert_eq!(rows[3]["f64"], 0.1);
     assert_eq!(rows[4]["d"], "2013-02-08");
+}
+
+/// A table `t` of times `t` and durations `d`.
+fn create_with_durations(place: &Place, store: &str, durations: ArrayRef) {
+    let seconds = (1..).take(durations.len()).collect::<Vec<i64>>();
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(seconds));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("t", times, false), ("d", durations, true)]).unwrap();
+    let store = Store::create(place.path(store)).unwrap();
+    let schema = TableSchema::new(batch.schema(), "t").unwrap();
+    store.create_table("t", schema).unwrap().append(&batch).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn durations_are_compared_and_go_round() {
+    let place = Place::new();
+    let durations = vec![Some(5000), Some(-500), None, Some(0), Some(5_400_001)];
+    let durations = DurationMillisecondArray::from(durations);
+    create_with_durations(&place, "s", Arc::new(durations.clone()));
+    let rows = |condition: &str| {
+        let query = [
+            "query",
+            "s",
+            "t",
+            "--columns",
+            "d",
+            "--format",
+            "csv",
+            "--where",
+            condition,
+        ];
+        place.run_with(&query)
+    };
+    for (condition, expected) in [
+        ("d >= 5s", "d\nPT5S\nPT5400.001S\n"),
+        ("d = PT5S", "d\nPT5S\n"),
+        ("d < 0s", "d\n-PT0.5S\n"),
+        ("d in -PT0.5S, P0D", "d\n-PT0.5S\nP0D\n"),
+        ("d > 90min", "d\nPT5400.001S\n"),
+    ] {
+        assert_eq!(rows(condition).succeeds(), expected, "{condition}");
+    }
+    for condition in ["d > 5", "d > 1us", "d in 1s,PT0.0005S"] {
+        let message = rows(condition).fails(1);
+        assert!(
+            message.contains("is no duration of whole ms: write 5s"),
+            "{message}"
+        );
+    }
+
+    for format in ["csv", "json"] {
+        place.output(&format!("query s t --format {format} --output a.{format}"));
+        create_with_durations(&place, format, Arc::new(durations.slice(0, 0)));
+        place.output(&format!("ingest {format} t a.{format}"));
+        assert_eq!(place.contents(format), place.contents("s"));
+    }
+    place.write("bad.csv", "t,d\n1970-01-01,5\n");
+    let message = place.run("ingest s t bad.csv").fails(1);
+    assert!(
+        message.starts_with("bad.csv:2: `5` in column d is not of type duration(ms)"),
+        "{message}"
+    );
 }
 
 #[test]

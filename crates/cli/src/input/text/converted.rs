@@ -6,7 +6,7 @@ use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder};
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
-use bedload_times::WrittenTime;
+use bedload_times::{WrittenTime, nanos_per_tick, parse_signed_duration};
 
 use super::numbers::parse_bounded;
 
@@ -52,6 +52,13 @@ pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
                 _ => cast(&ticks, kind),
             }
             .ok()
+        }
+        DataType::Duration(unit) => {
+            let ticks = texts
+                .iter()
+                .map(|text| text.and_then(|text| ticks_of_duration(text, *unit)))
+                .collect::<Int64Array>();
+            cast(&ticks, kind).ok()
         }
         DataType::Float16 | DataType::Float32 | DataType::Float64 => {
             // A cast takes digits of a number beyond the range for infinity.
@@ -113,10 +120,21 @@ fn ticks_of_day(text: &str, unit: TimeUnit) -> Option<i64> {
     }
 }
 
+/// Ticks of a duration, if it is a whole number of them.
+fn ticks_of_duration(text: &str, unit: TimeUnit) -> Option<i64> {
+    let nanos = parse_signed_duration(text)?;
+    let per_tick = i128::from(nanos_per_tick(unit));
+    i64::try_from(nanos / per_tick)
+        .ok()
+        .filter(|_| nanos % per_tick == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
-    use arrow_array::types::{Decimal128Type, Time32MillisecondType, Time64MicrosecondType};
+    use arrow_array::types::{
+        Decimal128Type, DurationMillisecondType, Time32MillisecondType, Time64MicrosecondType,
+    };
 
     use super::*;
 
@@ -186,6 +204,17 @@ mod tests {
         let micros = parse_values(&texts, &DataType::Time64(TimeUnit::Microsecond));
         let found = micros.as_primitive::<Time64MicrosecondType>();
         assert_eq!((found.value(2), found.null_count()), (500, 4));
+    }
+
+    #[test]
+    fn durations_are_not_rounded() {
+        let texts = ["PT0.25S", "-2min", "P0D", "PT0.0005S", "5", "99999999999999999s"];
+        let millis = parse_values(
+            &StringArray::from_iter_values(texts),
+            &DataType::Duration(TimeUnit::Millisecond),
+        );
+        let found: Vec<Option<i64>> = millis.as_primitive::<DurationMillisecondType>().iter().collect();
+        assert_eq!(found, [Some(250), Some(-120_000), Some(0), None, None, None]);
     }
 
     #[test]
