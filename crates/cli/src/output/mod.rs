@@ -7,6 +7,7 @@ mod json;
 mod parquet;
 pub(crate) mod stdout;
 mod table;
+mod writable;
 
 use std::path::Path;
 
@@ -146,9 +147,9 @@ impl Answer {
     /// The disk fails or is full; a value cannot be written in this format.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.sink {
-            Sink::Table(writer) => writer.write(batch),
-            Sink::Csv(writer) => writer.write(batch),
-            Sink::Json(writer) => writer.write(batch),
+            Sink::Table(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
+            Sink::Csv(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
+            Sink::Json(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
             #[cfg(feature = "formats")]
             Sink::Parquet(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
@@ -202,7 +203,7 @@ impl Answer {
 }
 
 /// An error of a writer is one of the system, if the system reported one, and else one of the
-/// values: a time that the format cannot say.
+/// values: a time or a duration that the format cannot say.
 fn failure(name: &str, last_error: &destination::LastError, error: &ArrowError) -> Failure {
     match (last_error.take(), error) {
         (Some(system), _) => Failure::output(name, &system),

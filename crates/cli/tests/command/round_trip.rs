@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, DurationMillisecondArray, RecordBatch, TimestampSecondArray};
+use arrow_array::{
+    ArrayRef, DurationMillisecondArray, DurationSecondArray, RecordBatch, TimestampSecondArray,
+};
 use bedload::{Store, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
@@ -197,6 +199,24 @@ fn durations_are_compared_and_go_round() {
         message.starts_with("bad.csv:2: `5` in column d is not of type duration(ms)"),
         "{message}"
     );
+}
+
+#[test]
+fn a_duration_that_has_no_text_is_an_error() {
+    let place = Place::new();
+    create_with_durations(
+        &place,
+        "s",
+        Arc::new(DurationSecondArray::from(vec![1, i64::MAX])),
+    );
+    for format in ["csv", "json", "table"] {
+        let message = place
+            .run(&format!("query s t --format {format} --output out"))
+            .fails(1);
+        assert!(message.contains("a duration is too long"), "{format}: {message}");
+        assert!(!place.path("out").exists());
+    }
+    place.output("query s t --format arrow --output out");
 }
 
 #[test]
