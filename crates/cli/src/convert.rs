@@ -43,23 +43,26 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         .create_table_as(UNFINISHED, table.schema().clone(), wanted)
         .map_err(Failure::from)
         .and_then(|new| copy(&store, &table, &new.snapping(layout::snap(&args.layout))))
-        .and_then(|copied| {
+        .and_then(|(rows, distinct)| {
+            let new = store::table(&store, UNFINISHED)?;
             if let Some(keep) = kept_for(&store, &args.table)? {
-                store::table(&store, UNFINISHED)?.set_retention(Some(keep))?;
+                new.set_retention(Some(keep))?;
             }
+            let kept = new.range(..)?.count()?;
             interrupt::check()?;
             store.rename_table(UNFINISHED, &args.new)?;
-            Ok(copied)
+            Ok((rows, distinct, kept))
         });
-    let (rows, kept) = match copied {
+    let (rows, distinct, kept) = match copied {
         Ok(copied) => copied,
         Err(failure) => return Err(failure.after_undo(store::drop_if_there(&store, UNFINISHED))),
     };
     interrupt::done();
     store.close()?;
+    let expired = distinct - kept;
     let mut out = Stdout::lock();
     if args.json {
-        return out.json(&json!({ "rows": rows, "kept": kept }));
+        return out.json(&json!({ "rows": rows, "kept": kept, "expired": expired }));
     }
     out.line(&format!(
         "{} copied to table {}, which is {}",
@@ -67,10 +70,17 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         args.new,
         layout::text(wanted, unit)
     ))?;
-    if kept < rows {
+    if distinct < rows {
         out.line(&format!(
             "{} skipped: a later one has the same time",
-            rows_text(rows - kept)
+            rows_text(rows - distinct)
+        ))?;
+    }
+    if expired > 0 {
+        out.line(&format!(
+            "{} skipped: too old for the retention of table {}",
+            rows_text(expired),
+            args.table
         ))?;
     }
     Ok(())
@@ -87,7 +97,8 @@ fn kept_for(store: &Store, table: &str) -> Result<Option<Duration>> {
     }))
 }
 
-/// Copies all rows; returns how many there were, and how many the new table has.
+/// Copies all rows; returns how many there were, and how many of these the new table has, which
+/// keeps the last of those with one time.
 fn copy(store: &Store, from: &Table, to: &Table) -> Result<(u64, u64)> {
     let snapshot = store.snapshot();
     let mut rows = 0;

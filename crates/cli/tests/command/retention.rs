@@ -59,6 +59,27 @@ fn a_table_of_another_layout_or_name_keeps_its_rows_as_long() {
 }
 
 #[test]
+fn rows_that_a_copy_lets_expire_are_reported() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n2026-01-01,1\n2026-01-02,2\n2026-01-31,3\n");
+    place.output("ingest s t a.csv --time t --interval 12h");
+    place.output("retention s t 30d");
+    // Rows of a sparse table expire by files.
+    place.write("b.csv", "t,n\n2026-03-01T12:00:00,4\n");
+    place.output("ingest s t b.csv");
+    assert_eq!(
+        place.output("convert s t u --layout indexed"),
+        "2 rows copied to table u, which is indexed\n\
+         2 rows skipped: too old for the retention of table t\n"
+    );
+    assert_eq!(place.output("query s u --columns n --format csv"), "n\n3\n4\n");
+    assert_eq!(
+        place.json("convert s t v --layout indexed --json"),
+        serde_json::json!({ "rows": 4, "kept": 2, "expired": 2 })
+    );
+}
+
+#[test]
 fn a_retention_can_be_lifted() {
     let place = with_store();
     let done = place.json("retention s t 52w --json");
