@@ -4,7 +4,6 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use bedload::{Layout, Scan, Store, Table};
 
@@ -37,12 +36,13 @@ pub(crate) fn run(args: &TailArgs) -> Result<()> {
     let mut answer = Answer::begin(args.format.into(), None, &schema, &args.null)?;
     let newest = Newest::of(&table)?;
     let scan = selection.scan(&table, selection.range)?;
-    let batches = scan
+    let mut latest_first = scan
         .rev()
         .limit(args.rows)
         .collect::<bedload::Result<Vec<RecordBatch>>>()?;
-    let rows = concat_batches(&schema, &batches).map_err(|error| Failure::input(error.to_string()))?;
-    answer.write(&upwards(&rows)?)?;
+    while let Some(batch) = latest_first.pop() {
+        answer.write(&upwards(&batch)?)?;
+    }
     if !args.follow {
         return answer.finish();
     }

@@ -1,8 +1,6 @@
 //! Files that are not CSV: JSON lines, and Arrow IPC.
 
-use std::process::Command;
-
-use crate::harness::{Outcome, Place, flights, near_sorted_csv};
+use crate::harness::{Place, flights, near_sorted_csv};
 
 #[test]
 fn json_lines_are_typed_by_their_values() {
@@ -188,16 +186,9 @@ fn names_of_json_that_are_not_asked_for_take_no_memory() {
     };
     place.write("a.json", lines(4000));
     // A number for each name in each of the rows would be 2 GiB.
-    let script = "ulimit -v 1000000; exec \"$@\"";
     let ingest = ["ingest", "s", "t", "a.json", "--time", "t", "--time-unit", "s"];
     let some = ["--columns", "n,t", "--json"];
-    let run = |arguments: &[&str]| {
-        let command = place.command_of(&[&ingest, arguments].concat());
-        let mut limited = Command::new("sh");
-        limited.args(["-c", script, "sh"]).arg(command.get_program());
-        limited.args(command.get_args()).current_dir(place.path(""));
-        Outcome::from(limited.output().unwrap())
-    };
+    let run = |arguments: &[&str]| place.run_within(1_000_000, &[&ingest, arguments].concat());
     run(&some).succeeds();
     assert_eq!(place.json("info s --json")["tables"][0]["rows"], 65_536);
     let message = run(&["--columns", "t,m"]).fails(1);

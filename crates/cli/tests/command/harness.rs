@@ -70,6 +70,19 @@ impl Place {
         self.command_of(arguments).output().unwrap().into()
     }
 
+    /// Runs the command with at most so much address space.
+    pub(crate) fn run_within(&self, kibibytes: u32, arguments: &[&str]) -> Outcome {
+        let command = self.command_of(arguments);
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", "ulimit -v \"$1\"; shift; exec \"$@\"", "sh"])
+            .arg(kibibytes.to_string())
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(self.dir.path());
+        limited.output().unwrap().into()
+    }
+
     /// Runs the command with `input` on its standard input.
     pub(crate) fn run_fed(&self, arguments: &str, input: &[u8]) -> Outcome {
         let mut command = self.command(arguments);

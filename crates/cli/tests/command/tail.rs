@@ -132,6 +132,24 @@ fn the_newest_rows_are_printed_in_order_of_time() {
 }
 
 #[test]
+fn many_rows_are_held_once() {
+    let place = Place::new();
+    let text = "x".repeat(400);
+    let row = |n: u32| format!("{},{n}{text}\n", n / 2);
+    place.write(
+        "rows.csv",
+        "at,x\n".to_owned() + &(0..300_000).map(row).collect::<String>(),
+    );
+    place.output("ingest store t rows.csv --time at --time-unit s");
+    let tail = ["tail", "store", "t", "-n", "299999", "--format", "csv"];
+    // They take 125 MiB.
+    let rows = place.run_within(350_000, &tail).succeeds();
+    let all = place.output("query store t --format csv");
+    let expected = all.lines().enumerate().filter(|(line, _)| *line != 1);
+    assert!(rows.lines().eq(expected.map(|(_, line)| line)));
+}
+
+#[test]
 fn rows_are_followed_through_checkpoints_and_the_death_of_their_writer() {
     let place = Place::new();
     place.write("rows.csv", ROWS);
