@@ -176,7 +176,8 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutKind>,
 
-    /// The time from one row of a sparse table to the next: a number and ns, us, ms, s, min, h or d
+    /// The time from one row of a sparse table to the next: a number and ns, us, ms, s, min (or m),
+    /// h, d or w
     #[arg(long, value_name = "DURATION", value_parser = bedload_times::parse_duration)]
     pub(crate) interval: Option<i128>,
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 mod blocks;
+mod keys;
 mod pictures;
 
 /// The program of docs/rust.md that keeps rows.

@@ -1,0 +1,65 @@
+//! docs/cli.md names the keys of the JSON objects that commands print.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::root;
+
+/// The keys of an object and of the objects within it.
+fn keys(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                found.push(key.clone());
+                // Its keys are reasons, in words.
+                if key != "by_reason" {
+                    keys(value, found);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn keys_of_reports_are_in_the_page_of_the_command() {
+    let page = fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.csv"), "t,n\n1,1\n2,2\n").unwrap();
+    let ingest = "ingest s TABLE a.csv --time t --time-unit s --json";
+    let commands = [
+        ingest.replace("TABLE", "indexed --order --source-id a"),
+        ingest.replace("TABLE", "sparse --interval 1s"),
+        ingest.replace("TABLE", "keyed --key n"),
+        "ingest s indexed a.csv --json".to_owned(),
+        "info s --json".to_owned(),
+        "convert s indexed copy --layout sparse --interval 1s --json".to_owned(),
+        "retention s copy 30d --json".to_owned(),
+        "delete s copy --to @2 --json".to_owned(),
+        "verify s --json".to_owned(),
+        "backup s copy --json".to_owned(),
+        "drop s copy --json".to_owned(),
+    ];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_bedload"))
+            .args(command.split_whitespace())
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let mut found = Vec::new();
+        keys(&serde_json::from_slice(&output.stdout).unwrap(), &mut found);
+        // One of them stands for all shares.
+        found.retain(|key| !key.ends_with("_percent"));
+        for key in found {
+            let is_named = page.contains(&format!("`{key}`")) || page.contains(&format!(".{key}`"));
+            assert!(
+                is_named || page.contains(&format!("{key}[]`")),
+                "{command}: {key}"
+            );
+        }
+    }
+}
