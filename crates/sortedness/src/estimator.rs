@@ -311,6 +311,12 @@ impl Estimator {
         (self.rows > 0).then_some(self.max)
     }
 
+    /// Returns the greatest stored key.
+    #[must_use]
+    pub const fn stored_max(&self) -> Option<u64> {
+        self.stored_max
+    }
+
     /// Notes that `max` is the greatest stored key: later keys below it overlap.
     pub fn note_stored(&mut self, max: u64) {
         self.stored_max = self.stored_max.max(Some(max));

@@ -73,8 +73,9 @@ impl Options {
         self
     }
 
-    /// Bytes of memory for rows that are in the log and not yet in pages; at least 64 KiB. When
-    /// half of it is used a flush begins; writers wait once all of it is. Rows that are being
+    /// Bytes of memory for rows that are in the log and not yet in pages; at least 64 KiB. A flush
+    /// begins when a quarter of it is used, or half if many rows were late; writers wait once all
+    /// of it is. Rows that are being
     /// flushed may take as much again. If a flush fails (a page is damaged, the disk is full), its
     /// rows stay in memory and readable; once all of the memory is full, writers get the error of
     /// the flush, until one succeeds. Default: 32 MiB.

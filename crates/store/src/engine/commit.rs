@@ -13,8 +13,8 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    BatchRows, DELETION_WEIGHT, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry,
-    TableId, are_few, are_many, check_columns, check_row_bytes, to_stored,
+    BatchRows, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId,
+    are_few, are_many, check_columns, check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -58,14 +58,6 @@ impl Begun {
         Self { appended, logged }
     }
 }
-
-/// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the
-/// sooner segments of the log end, the sooner they are written over.
-const BLOCKS_FLUSHED: usize = 6 << 20;
-
-/// The weight of deletions at which a flush begins: each state of them that a reader wants is made
-/// of all those before it.
-const DELETIONS_FLUSHED: usize = DELETION_WEIGHT * if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
 
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
@@ -471,22 +463,20 @@ impl Engine {
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for
     /// rows is full. The caller is about to commit `bytes` bytes.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
-        let (used, of_blocks, deletions) = self.order.with_view(|view| {
-            let active = view.active();
-            (active.bytes(), active.block_bytes(), active.deletions_weight())
-        });
         let limit = self.options.head_bytes;
-        if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
+        let (used, lacks_room, may_be_due) = self.order.with_view(|view| {
+            let active = view.active();
+            (active.bytes(), self.lacks_room(active), self.may_be_due(active))
+        });
+        if lacks_room {
             // Flushes of other threads make room too; look again once they are done.
             let begun = Instant::now();
             let flushing = self.flush.lock();
-            let view = self.view();
-            if view.active().bytes() >= limit || view.active().deletions_weight() >= 2 * DELETIONS_FLUSHED {
-                drop(view);
+            if self.lacks_room(self.view().active()) {
                 self.relieve(&flushing)?;
             }
             self.counters.waited(begun.elapsed());
-        } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED || deletions >= DELETIONS_FLUSHED {
+        } else if may_be_due {
             self.wake.flush();
         }
         if used < limit && self.flush.is_locked() {

@@ -24,9 +24,12 @@ impl Engine {
         })
     }
 
-    /// As [`flush`](Self::flush), before the memory for rows is full: the newest rows may stay there.
+    /// As [`flush`](Self::flush), if it is [due](Self::is_due): the newest rows may stay in memory.
     pub(super) fn relieve_in_background(&self) -> Result<()> {
         self.check_writable()?;
+        if !self.is_due() {
+            return Ok(());
+        }
         self.with_space(|| {
             let flushing = self.flush.lock();
             self.relieve(&flushing)
@@ -147,7 +150,7 @@ impl Engine {
         if !self.view().sealed().is_empty() {
             self.flush_sealed(|_, _| Ok(()))?;
         }
-        self.order.seal(|first, view| {
+        let end = self.order.seal(|first, view| -> Result<_> {
             if view.active().is_empty() {
                 if !must {
                     return Ok(None);
@@ -166,7 +169,9 @@ impl Engine {
                 .sealed_before(sealed, Arc::new(next))
                 .while_writing(first..end);
             Ok(Some((view, end)))
-        })
+        })?;
+        self.flush_due.sealed();
+        Ok(end)
     }
 
     /// Flushes the sealed generations, changes the catalogue with `change`, makes a checkpoint and

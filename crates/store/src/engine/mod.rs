@@ -18,6 +18,7 @@ mod commit;
 mod counters;
 mod directory;
 mod drop;
+mod due;
 mod flush;
 mod flusher;
 mod following;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::directory::{check_dirs, check_no_log, create_dir, create_files, entries, is_remnant};
+use super::due::FlushDue;
 use super::lock::lock;
 use super::names::{DATA_FILE, LOG_DIR};
 use super::order::Order;
@@ -117,6 +118,7 @@ impl Engine {
             is_full,
             reserve,
             wake: Wake::new(),
+            flush_due: FlushDue::default(),
             pace: Pace::default(),
             process: Process::current(),
             lock: Mutex::new(lock),

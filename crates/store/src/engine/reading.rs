@@ -32,6 +32,7 @@ use parking_lot::Mutex;
 
 use super::counters::Counters;
 use super::directory::{check_dirs, entries};
+use super::due::FlushDue;
 use super::following::{ATTEMPTS, Loaded, Opening, Reading, ReadingState, Target, hold, overtaken, retry};
 use super::lock::StoreLock;
 use super::names::{DATA_FILE, READERS_DIR};
@@ -109,6 +110,7 @@ impl Engine {
             failed: OnceLock::new(),
             is_full: false,
             wake: Wake::new(),
+            flush_due: FlushDue::default(),
             pace: Pace::default(),
             process: Process::current(),
             lock: Mutex::new(lock),

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::counters::Counters;
+use super::due::FlushDue;
 use super::following::Reading;
 use super::lock::StoreLock;
 use super::order::Order;
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     pub(super) is_full: bool,
     pub(super) reserve: Reserve,
     pub(super) wake: Wake,
+    pub(super) flush_due: FlushDue,
     pub(super) pace: Pace,
     pub(super) counters: Counters,
     /// Where the log ended when the store was opened.

@@ -97,6 +97,11 @@ impl ArrivalMeasure {
         &self.lateness
     }
 
+    /// The latest time of a row that went into pages.
+    pub(crate) fn stored(&self) -> Option<i64> {
+        self.estimator.stored_max().map(time)
+    }
+
     /// Everything observed so far goes into pages.
     pub(crate) fn note_flushed(&mut self) {
         if let Some(max) = self.estimator.max() {

@@ -269,6 +269,26 @@ impl Head {
         self.parts.sorted().iter().map(of_run).sum()
     }
 
+    /// How many rows a flush would write among those up to the time `flushed`, or write although
+    /// later ones may precede them: those that the newest quarter overtook.
+    pub(crate) fn late_rows(&self, flushed: Option<i64>) -> usize {
+        let runs = self.runs(u64::MAX);
+        let quarter = runs.iter().map(|run| run.len()).sum::<usize>() / 4;
+        let (mut split, mut newest) = (runs.len(), 0);
+        while split > 0 && newest < quarter {
+            split -= 1;
+            newest += runs[split].len();
+        }
+        let (older, newest) = runs.split_at(split);
+        let until = |run: &Arc<SortedRows>, time| run.through((time, u64::MAX)).len();
+        let first = newest.iter().map(|run| run.place(0).0).min();
+        let overtaken = first.map_or(0, |first| {
+            older.iter().map(|run| run.len() - until(run, first)).sum()
+        });
+        let among = flushed.map_or(0, |time| runs.iter().map(|run| until(run, time)).sum());
+        overtaken + among
+    }
+
     /// A head without the rows that are later than a time, and these as one run. Nothing may be
     /// added meanwhile, and there are no deletions.
     ///
