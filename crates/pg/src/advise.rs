@@ -284,12 +284,7 @@ fn bedload_advise(
         let message = format!("\"{name}\" is not a B-tree");
         fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
     }
-    // SAFETY: the index is open.
-    if unsafe { (*(*opened.index).rd_rel).relkind }.cast_unsigned() == pg_sys::RELKIND_PARTITIONED_INDEX {
-        let hint = "Ask of the indexes of its partitions.".to_owned();
-        let message = format!("\"{name}\" is partitioned");
-        fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, Some(hint));
-    }
+    opened.refuse_partitioned();
     let order = Order::measure(&opened);
     let order = order.as_ref();
     let advice = Advice::of(&facts, order);

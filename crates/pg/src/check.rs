@@ -226,7 +226,8 @@ fn bedload_drain(index: pg_sys::Oid) {
     }
 }
 
-/// How an index is built, and how many entries wait for it in this session. O(pages).
+/// How an index is built, and how many entries wait for it in this session. Others may change it
+/// meanwhile. O(pages).
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
 fn bedload_info(
@@ -248,18 +249,22 @@ fn bedload_info(
     let pending = pending::len(opened.index);
     // SAFETY: the index is open and locked.
     let index = unsafe { Index::open(opened.index) };
-    let (report, _) = index.verify();
     let mut entries = 0;
     index.for_each(|_| entries += 1);
+    let levels = index.levels();
+    let (leaves, above) = levels.split_first().expect("a tree has leaves");
+    let (_, head_pages) = index.head_size();
+    let of_levels: u64 = levels.iter().map(|level| level.nodes + level.pages).sum();
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     TableIterator::once((
         entries,
-        report.height.into(),
-        long(report.nodes),
-        long(report.leaves),
-        long(report.runs_above),
-        long(report.leaf_runs),
-        long(report.pages.len() as u64),
+        i32::try_from(levels.len()).unwrap_or(i32::MAX),
+        long(above.iter().map(|level| level.nodes).sum()),
+        long(leaves.nodes),
+        long(above.iter().map(|level| level.runs).sum()),
+        long(leaves.runs),
+        // With the page that names the root.
+        long(1 + of_levels + head_pages),
         long(pending as u64),
     ))
 }

@@ -45,7 +45,25 @@ impl Opened {
                 fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
             }
         }
+        opened.refuse_partitioned();
         opened
+    }
+
+    /// Whether it is the index of a partitioned table: such a one has no pages of its own.
+    pub(crate) fn is_partitioned(&self) -> bool {
+        // SAFETY: the index is open.
+        let kind = unsafe { (*(*self.index).rd_rel).relkind };
+        kind.cast_unsigned() == pg_sys::RELKIND_PARTITIONED_INDEX
+    }
+
+    /// Raises an error if it is [partitioned](Self::is_partitioned).
+    pub(crate) fn refuse_partitioned(&self) {
+        if self.is_partitioned() {
+            // SAFETY: the index is open.
+            let message = format!("\"{}\" is partitioned", unsafe { name_of(self.index) });
+            let hint = "Ask of the indexes of its partitions.".to_owned();
+            fail(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, Some(hint));
+        }
     }
 
     /// Makes the table's owner the current user as long as the result lives.

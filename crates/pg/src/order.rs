@@ -120,6 +120,9 @@ const KEYS: &str = "
 
 /// The ranks of arrival of a table's sampled rows, in the order of an index.
 fn ranks_of_arrival(opened: &Opened) -> spi::Result<Option<Vec<u64>>> {
+    if opened.is_partitioned() {
+        return Ok(None);
+    }
     // The keys may be expressions. Names mean the server's, also where the catalogues are asked.
     let _owner = opened.as_owner();
     // SAFETY: both are open.

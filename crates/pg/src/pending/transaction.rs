@@ -32,6 +32,17 @@ impl Pending {
     }
 }
 
+/// Changes what waits. A FATAL error ends the transaction on top of what the session was doing, be
+/// it a look at the entries, in whose comparisons it may have been raised. The process ends then,
+/// and the entries with it; a panic here would keep it from releasing its locks.
+fn change(change: impl FnOnce(&mut Pending)) {
+    PENDING.with(|pending| {
+        if let Ok(mut pending) = pending.try_borrow_mut() {
+            change(&mut pending);
+        }
+    });
+}
+
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     match event {
@@ -43,7 +54,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _argu
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_ABORT
-        | pg_sys::XactEvent::XACT_EVENT_PREPARE => PENDING.with_borrow_mut(Pending::end_transaction),
+        | pg_sys::XactEvent::XACT_EVENT_PREPARE => change(Pending::end_transaction),
         _ => {}
     }
 }
@@ -55,7 +66,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
     parent: pg_sys::SubTransactionId,
     _argument: *mut c_void,
 ) {
-    PENDING.with_borrow_mut(|pending| match event {
+    change(|pending| match event {
         pg_sys::SubXactEvent::SUBXACT_EVENT_START_SUB => pending.subtransaction = child,
         pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => {
             for batch in &mut pending.batches {

@@ -78,6 +78,34 @@ fn monitors_may_ask_and_others_may_not() {
     assert_eq!(refused.code().map(|code| code.code()), Some("42501"));
 }
 
+#[test]
+fn the_indexes_of_partitions_are_asked() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE p (k int8) PARTITION BY RANGE (k);
+         CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (1000);
+         CREATE INDEX p_k ON p USING bedload (k); CREATE INDEX p_b ON p (k);
+         INSERT INTO p SELECT generate_series(1, 500)",
+    );
+    for function in ["info", "stats", "work", "check", "drain", "sweep"] {
+        let refused = client
+            .query(&format!("SELECT bedload_{function}('p_k')"), &[])
+            .expect_err(function);
+        let message = refused.as_db_error().map_or("", postgres::error::DbError::message);
+        assert_eq!(message, "\"p_k\" is partitioned", "{function}");
+        execute(&mut client, &format!("SELECT bedload_{function}('p_1_k_idx')"));
+    }
+    // Those who ask of all indexes are told that there is no order, and the table is not read.
+    for index in ["p_k", "p_b"] {
+        let statement = format!("SELECT count(rows) FROM bedload_order('{index}')");
+        assert_eq!(number(&mut client, &statement), 0, "{index}");
+    }
+    let of_a_part = "SELECT rows FROM bedload_order('p_1_k_idx1')";
+    assert_eq!(number(&mut client, of_a_part), 500);
+}
+
 /// The server's own view counts each scan once, whatever kind it is: by it people find indexes that
 /// nobody uses.
 #[test]
