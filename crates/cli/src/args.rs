@@ -147,8 +147,8 @@ pub(crate) struct IngestArgs {
     pub(crate) json: bool,
 }
 
-/// Copy a table into a new one of another layout. The table stays as it is, and can be read
-/// meanwhile.
+/// Copy a table into a new one of another layout or with other columns. The table stays as it is,
+/// and can be read meanwhile.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// The store's directory
@@ -162,6 +162,14 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+
+    /// Columns that the new table has besides, null in every row: NAME:TYPE, as for ingest --schema
+    #[arg(long, value_name = "NAME:TYPE,…")]
+    pub(crate) add: Option<String>,
+
+    /// Columns that the new table does not have
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) remove: Vec<String>,
 
     /// Print one JSON object
     #[arg(long)]

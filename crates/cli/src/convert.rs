@@ -1,9 +1,11 @@
-//! `bedload convert`: a table copied into a new one of another layout.
+//! `bedload convert`: a table copied into a new one of another layout, or with other columns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
-use bedload::{Error, Store, Table};
+use arrow_array::{RecordBatch, new_null_array};
+use arrow_schema::{FieldRef, Schema};
+use bedload::{Error, Store, Table, TableSchema};
 use bedload_times::nanos_per_tick;
 use serde_json::json;
 
@@ -13,6 +15,7 @@ use crate::figures::rows_text;
 use crate::interrupt;
 use crate::layout;
 use crate::output::stdout::Stdout;
+use crate::schema;
 use crate::store;
 
 /// The name of the new table until it is whole. One process has a store open, so one convert at a
@@ -37,12 +40,24 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     }
     let unit = store::time_type(table.schema()).0;
     let wanted = layout::asked(&args.layout, unit)?;
-    let wanted = wanted.ok_or_else(|| Failure::usage("convert needs --layout, or --interval"))?;
+    if wanted.is_none() && args.add.is_none() && args.remove.is_empty() {
+        return Err(Failure::usage(
+            "convert needs --layout, --interval, --add or --remove",
+        ));
+    }
+    let wanted = wanted.unwrap_or_else(|| table.layout());
+    let changed = Changed::new(&table, args)?;
     store::drop_if_there(&store, UNFINISHED)?;
     let copied = store
-        .create_table_as(UNFINISHED, table.schema().clone(), wanted)
+        .create_table_as(UNFINISHED, changed.schema.clone(), wanted)
         .map_err(Failure::from)
-        .and_then(|new| copy(&store, &table, &new.snapping(layout::snap(&args.layout))))
+        .and_then(|new| {
+            copy(
+                &store,
+                &table,
+                (&new.snapping(layout::snap(&args.layout)), &changed),
+            )
+        })
         .and_then(|(rows, distinct)| {
             let new = store::table(&store, UNFINISHED)?;
             if let Some(keep) = kept_for(&store, &args.table)? {
@@ -97,14 +112,71 @@ fn kept_for(store: &Store, table: &str) -> Result<Option<Duration>> {
     }))
 }
 
+/// The columns of the new table.
+struct Changed {
+    schema: TableSchema,
+    /// Which column of the table each of them is; none for one that is added.
+    sources: Vec<Option<usize>>,
+}
+
+impl Changed {
+    fn new(table: &Table, args: &ConvertArgs) -> Result<Self> {
+        let old = table.schema();
+        let columns = old.arrow();
+        let key = old.key_names().unwrap_or_default();
+        for name in &args.remove {
+            columns.index_of(name).map_err(|_| {
+                Failure::input(format!(
+                    "--remove {name}: table {} has no such column",
+                    args.table
+                ))
+            })?;
+            if *name == store::time_name(old) || key.contains(&name.as_str()) {
+                let message = format!("--remove {name}: the table is ordered by it, or it is of the key");
+                return Err(Failure::input(message));
+            }
+        }
+        let added = schema::given("--add", args.add.as_deref())?;
+        if let Some(field) = added.iter().find(|field| columns.index_of(field.name()).is_ok()) {
+            let message = format!("--add {}: table {} has this column", field.name(), args.table);
+            return Err(Failure::input(message));
+        }
+        let kept = columns.fields().iter().enumerate();
+        let kept = kept.filter(|(_, field)| !args.remove.contains(field.name()));
+        let (mut sources, mut fields): (Vec<Option<usize>>, Vec<FieldRef>) =
+            kept.map(|(column, field)| (Some(column), field.clone())).unzip();
+        sources.extend(added.iter().map(|_| None));
+        fields.extend(added.into_iter().map(Arc::new));
+        let schema = TableSchema::new(Arc::new(Schema::new(fields)), store::time_name(old))?;
+        let schema = if key.is_empty() {
+            schema
+        } else {
+            schema.with_key(&key)?
+        };
+        Ok(Self { schema, sources })
+    }
+
+    /// Rows of the table as the new one has them.
+    fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let fields = self.schema.arrow().fields().iter();
+        let column = |(field, source): (&FieldRef, &Option<usize>)| match source {
+            Some(column) => batch.column(*column).clone(),
+            None => new_null_array(field.data_type(), batch.num_rows()),
+        };
+        let columns = fields.zip(&self.sources).map(column).collect();
+        let rows = RecordBatch::try_new(self.schema.arrow().clone(), columns);
+        rows.map_err(|error| Failure::input(error.to_string()))
+    }
+}
+
 /// Copies all rows; returns how many there were, and how many of these the new table has, which
 /// keeps the last of those with one time.
-fn copy(store: &Store, from: &Table, to: &Table) -> Result<(u64, u64)> {
+fn copy(store: &Store, from: &Table, (to, changed): (&Table, &Changed)) -> Result<(u64, u64)> {
     let snapshot = store.snapshot();
     let mut rows = 0;
     for (number, batch) in snapshot.range(from.name(), ..)?.enumerate() {
         let batch: RecordBatch = batch?;
-        rows += to.append(&batch)?.rows;
+        rows += to.append(&changed.rows(&batch)?)?.rows;
         interrupt::check()?;
         if number % FLUSH_BATCHES == FLUSH_BATCHES - 1 {
             store.flush()?;

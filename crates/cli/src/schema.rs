@@ -13,10 +13,10 @@ use crate::exit::Failure;
 const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, \
                      decimal(digits, scale), utf8, binary, date32, timestamp(s|ms|us|ns[, zone])";
 
-/// The columns that `--schema` gives types.
-pub(crate) fn given(option: Option<&str>) -> Result<Vec<Field>, Failure> {
-    option.map_or(Ok(Vec::new()), |text| {
-        parse_columns(text).map_err(|message| Failure::usage(format!("--schema: {message}")))
+/// The columns to which an option such as `--schema` gives types.
+pub(crate) fn given(option: &str, text: Option<&str>) -> Result<Vec<Field>, Failure> {
+    text.map_or(Ok(Vec::new()), |text| {
+        parse_columns(text).map_err(|message| Failure::usage(format!("{option}: {message}")))
     })
 }
 

@@ -65,7 +65,7 @@ impl Column {
         let wanted = Wanted {
             time: None,
             columns: Some(vec![name.clone()]),
-            given: schema::given(args.schema.as_deref())?,
+            given: schema::given("--schema", args.schema.as_deref())?,
             table: None,
             time_unit: None,
             nulls: args.csv.nulls.clone(),

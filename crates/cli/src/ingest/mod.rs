@@ -146,7 +146,7 @@ fn wanted(args: &IngestArgs) -> Result<Wanted> {
     Ok(Wanted {
         time: args.time.clone(),
         columns: args.columns.clone(),
-        given: schema::given(args.schema.as_deref())?,
+        given: schema::given("--schema", args.schema.as_deref())?,
         table: None,
         time_unit: args.time_unit,
         nulls: args.csv.nulls.clone(),

@@ -5,6 +5,7 @@
     reason = "a test that meets an error it does not expect has failed"
 )]
 
+mod convert;
 mod crash;
 mod demo;
 mod errors;

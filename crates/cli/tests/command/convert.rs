@@ -1,0 +1,91 @@
+//! `convert` with other columns.
+
+use crate::harness::Place;
+
+const ROWS: &str = "at,sensor,value\n2026-01-01,a,1.5\n2026-01-02,b,\n2026-01-01,b,3\n";
+
+fn loaded(options: &str) -> Place {
+    let place = Place::new();
+    place.write("rows.csv", ROWS);
+    place
+        .run(&format!("ingest s t rows.csv --time at {options}"))
+        .succeeds();
+    place
+}
+
+#[test]
+fn a_column_is_added_and_another_removed() {
+    let place = loaded("");
+    place
+        .run("convert s t u --add state:utf8,count:int64 --remove value")
+        .succeeds();
+    assert_eq!(
+        place.output("query s u --format csv"),
+        "at,sensor,state,count\n2026-01-01T00:00:00,a,,\n2026-01-01T00:00:00,b,,\n2026-01-02T00:00:00,b,,\n"
+    );
+    assert_eq!(
+        place.output("query s t --columns value --format csv"),
+        "value\n1.5\n3.0\n\"\"\n",
+        "the table is as it was"
+    );
+    // The new table takes the place of the old one, and rows with the new columns.
+    place.run("drop s t").succeeds();
+    place.run("rename s u t").succeeds();
+    place.write("more.csv", "at,sensor,state,count\n2026-01-03,a,on,7\n");
+    place.run("ingest s t more.csv").succeeds();
+    assert_eq!(
+        place.output("query s t --from 2026-01-03 --format csv"),
+        "at,sensor,state,count\n2026-01-03T00:00:00,a,on,7\n"
+    );
+}
+
+#[test]
+fn keys_and_grids_are_kept() {
+    let place = loaded("--key sensor");
+    place.run("convert s t u --add state:utf8").succeeds();
+    place.write("more.csv", "at,sensor,value,state\n2026-01-02,b,9,on\n");
+    place.run("ingest s u more.csv").succeeds();
+    assert_eq!(
+        place.output("query s u --from 2026-01-02 --format csv"),
+        "at,sensor,value,state\n2026-01-02T00:00:00,b,9.0,on\n",
+        "it replaces the row of its key"
+    );
+
+    let place = loaded("--interval 1d");
+    place.run("convert s t u --remove sensor").succeeds();
+    assert_eq!(
+        place.output("query s u --format csv"),
+        "at,value\n2026-01-01T00:00:00,3.0\n2026-01-02T00:00:00,\n"
+    );
+    assert_eq!(
+        place.json("info s u --json")["tables"][0]["layout"],
+        place.json("info s t --json")["tables"][0]["layout"]
+    );
+}
+
+#[test]
+fn columns_that_cannot_be_changed_are_named() {
+    let place = loaded("--key sensor");
+    for (options, status, message) in [
+        ("", 2, "convert needs --layout, --interval, --add or --remove"),
+        ("--add value:int64", 1, "--add value: table t has this column"),
+        ("--add x", 2, "--add: `x` is not of the form name:type"),
+        ("--add x:list", 2, "`list` is not a column type"),
+        ("--remove x", 1, "--remove x: table t has no such column"),
+        ("--remove at", 1, "--remove at: the table is ordered by it"),
+        (
+            "--remove value,sensor",
+            1,
+            "--remove sensor: the table is ordered by it, or it is of the key",
+        ),
+    ] {
+        let refused = place.run(&format!("convert s t u {options}"));
+        assert_eq!(refused.code, Some(status), "{options}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{options}: {}", refused.stderr);
+    }
+    let tables = place.output("tables s");
+    assert!(
+        !tables.contains("unfinished") && !tables.contains(" u "),
+        "{tables}"
+    );
+}
