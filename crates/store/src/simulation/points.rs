@@ -94,3 +94,34 @@ fn the_row_of_a_time_that_arrived_last_is_found() {
         }
     }
 }
+
+/// A run of late rows that waits above a leaf interval may have rows before it.
+#[test]
+fn an_older_row_before_the_interval_of_a_time_is_not_its_newest() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().head_bytes(8 << 20)).expect("creates");
+    let schema = TableSchema::new(columns(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    let flushed = |rows: &[(i64, i64)]| {
+        append(&table, rows);
+        store.flush().expect("a sound disk");
+    };
+    // A leaf is nearly full of rows up to 50, and a row at 100 makes the next one at 50 late.
+    let mut rows: Vec<(i64, i64)> = (0..250).map(|id| (id, id / 5)).collect();
+    rows.push((250, 100));
+    flushed(&rows);
+    flushed(&[(251, 50)]);
+    table.delete_range(51..).expect("a sound disk");
+    store.flush().expect("a sound disk");
+    flushed(&[(252, 50)]);
+    let mark = table.mark();
+    // The leaf is split among rows at 50, and the later part loses its rows.
+    for part in 0..4 {
+        let ids = 253 + 100 * part..353 + 100 * part;
+        flushed(&ids.map(|id| (id, 50)).collect::<Vec<_>>());
+    }
+    table.retract_since(mark).expect("a sound disk");
+    assert_eq!(id_at(&table, 50), Some(252));
+    store.flush().expect("a sound disk");
+    assert_eq!(id_at(&table, 50), Some(252));
+}

@@ -75,6 +75,9 @@ fn find_in_tree<S: PageRead>(
     loop {
         let at = Place { time, sequence };
         let LeafInterval { low, runs, .. } = tree.leaf_interval(LeafTarget::At(at.edge()))?;
+        // A run that is pending for the interval may have rows before it, where others are newer.
+        let low = low.map(Place::of_edge).filter(|low| low.time == time);
+        let is_below = |sequence: u64| low.is_some_and(|low| sequence < low.sequence);
         let mut found: Option<RunRow<_>> = None;
         for run in &runs {
             let mut end = at;
@@ -82,7 +85,7 @@ fn find_in_tree<S: PageRead>(
                 let Some(row) = kind.last_of_time(tree.store(), run, end)? else {
                     break;
                 };
-                if found.is_none() && is_whole {
+                if found.is_none() && is_whole && low.is_none() {
                     found = Some(row);
                     break;
                 }
@@ -92,6 +95,9 @@ fn find_in_tree<S: PageRead>(
                         page: run.root,
                         reason: "the last row of a leaf is beyond what its directory says",
                     }));
+                }
+                if is_below(sequence) {
+                    break;
                 }
                 match newest_left(sequence) {
                     Some(left) if left == sequence => {
@@ -118,8 +124,7 @@ fn find_in_tree<S: PageRead>(
             let values = values.collect::<bedload_pages::Result<_>>()?;
             return Ok(Some(FoundRow::InTree(values)));
         }
-        let below = low.map(Place::of_edge).filter(|low| low.time == time);
-        match below.and_then(|low| newest_left(low.sequence.checked_sub(1)?)) {
+        match low.and_then(|low| newest_left(low.sequence.checked_sub(1)?)) {
             Some(below) => sequence = below,
             None => return Ok(None),
         }
