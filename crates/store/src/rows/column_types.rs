@@ -85,14 +85,35 @@ pub(crate) fn to_stored(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     batch.map(Some).map_err(|error| Error::schema(error.to_string()))
 }
 
-fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
-    let bytes = match array.data_type() {
-        DataType::LargeUtf8 => array.as_string::<i64>().values().len(),
-        DataType::LargeBinary => array.as_binary::<i64>().values().len(),
-        DataType::Utf8View => array.as_string_view().lengths().map(|len| len as usize).sum(),
-        DataType::BinaryView => array.as_binary_view().lengths().map(|len| len as usize).sum(),
+/// Bytes of the values of a column whose type addresses more than that of the table. A slice is
+/// measured, not what it is a part of, and rows without a value take none.
+fn long_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::LargeUtf8 => between_ends(array.as_string::<i64>().value_offsets()),
+        DataType::LargeBinary => between_ends(array.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => lengths_of_valid(array, array.as_string_view().lengths()),
+        DataType::BinaryView => lengths_of_valid(array, array.as_binary_view().lengths()),
         _ => 0,
-    };
+    }
+}
+
+fn between_ends(offsets: &[i64]) -> usize {
+    let ends = offsets.first().zip(offsets.last());
+    ends.map_or(0, |(first, last)| {
+        usize::try_from(last - first).unwrap_or(usize::MAX)
+    })
+}
+
+fn lengths_of_valid(array: &ArrayRef, lengths: impl Iterator<Item = u32>) -> usize {
+    let lengths = lengths.enumerate();
+    lengths
+        .filter(|(row, _)| array.is_valid(*row))
+        .map(|(_, len)| len as usize)
+        .sum()
+}
+
+fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
+    let bytes = long_bytes(array);
     if i32::try_from(bytes).is_err() {
         return Err(Error::TooLarge {
             what: "a column of one batch".into(),

@@ -12,12 +12,12 @@ use arrow_array::{
     LargeBinaryArray, LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampSecondArray,
     UInt32Array, make_array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow_data::ArrayData;
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
+use arrow_data::{ArrayData, ByteView};
 use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::{take, take_record_batch};
-use bedload::{Grid, Layout, Operator, Options, Predicate, Table, TableSchema, Value};
+use bedload::{Error, Grid, Layout, Operator, Options, Predicate, Table, TableSchema, Value};
 use bedload_testkit::Rng;
 
 const TYPES: [DataType; 34] = [
@@ -307,6 +307,51 @@ fn other_layouts_of_text_and_bytes_are_stored_as_one() {
         found,
         concat_batches(expected.schema_ref(), &twice).expect("of one schema")
     );
+}
+
+/// Rows whose own bytes fit are kept, however long what they are a part of is.
+#[test]
+fn slices_of_long_columns_are_stored() {
+    let kinds = [DataType::LargeBinary, DataType::BinaryView];
+    let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    let others = ["large", "view"].into_iter().zip(kinds);
+    let others = others.map(|(name, kind)| Field::new(name, kind, true));
+    let fields = Arc::new(Schema::new(std::iter::once(at).chain(others).collect::<Vec<_>>()));
+    let schema = TableSchema::new(fields.clone(), "at").expect("stored");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = Options::new().create(true);
+    let store = options.open(dir.path().join("s")).expect("created");
+    let table = store.create_table("t", schema).expect("fresh");
+    // Over 2 GiB, of which no page is touched.
+    let long = (1 << 31) + 100;
+    let memory: Buffer = MutableBuffer::from_len_zeroed(long).into();
+    let end = i64::try_from(long).expect("32 bits");
+    let offsets = [0, end - 30, end - 20, end - 5];
+    let large = LargeBinaryArray::new(OffsetBuffer::new(offsets.to_vec().into()), memory.clone(), None);
+    let gigabyte = ByteView::new(1 << 30, &[0; 4]).as_u128();
+    // Five zeros within the view.
+    let short = 5;
+    let views = vec![gigabyte, gigabyte, gigabyte, short, short];
+    let nulls = NullBuffer::from(vec![false, false, false, true, true]);
+    let views = BinaryViewArray::new(views.into(), [memory], Some(nulls));
+    let batch = |large: LargeBinaryArray, views: BinaryViewArray| {
+        let times = TimestampSecondArray::from_iter_values((0..).take(large.len()));
+        let columns: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(large), Arc::new(views)];
+        RecordBatch::try_new(fields.clone(), columns).expect("of one schema")
+    };
+    let sliced = batch(large.slice(1, 2), views.slice(2, 2));
+    table.append(&sliced).expect("appended");
+    let whole = batch(large.slice(0, 3), views.slice(0, 3));
+    let refused = table.append(&whole).expect_err("too long");
+    assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
+    let found: Vec<_> = table
+        .range(..)
+        .expect("begun")
+        .collect::<Result<_, _>>()
+        .expect("read");
+    assert_eq!(found[0].column(1).as_binary::<i32>().value(1), [0; 15]);
+    assert_eq!(found[0].column(2).as_binary::<i32>().value(1), [0; 5]);
+    assert!(found[0].column(2).is_null(0));
 }
 
 #[test]
