@@ -88,15 +88,18 @@ impl Columns {
         self.arrays().iter().map(slice).collect()
     }
 
-    /// Some columns of a few of the rows for a reader, if it is not worth making arrays of all:
-    /// their columns are packed, and few rows were unpacked for readers until now.
-    pub(super) fn of_few(&self, rows: Range<usize>, columns: &[usize]) -> Option<ColumnSet> {
+    /// Access to a few of the rows for a reader, if it is not worth making arrays of all: their
+    /// columns are packed, and few rows were unpacked for readers until now.
+    pub(super) fn few(&self, rows: usize) -> Option<FewColumns<'_>> {
         let (packed, packed_rows) = self.still_packed()?;
-        let cost = rows.len().max(FEW_MIN);
+        let cost = rows.max(FEW_MIN);
         // Only a guess depends on it.
         let cost_before = packed.few.fetch_add(cost, Ordering::Relaxed);
         let is_little = cost_before.saturating_add(cost) <= packed.range.len() / FEW_SHARE;
-        is_little.then(|| packed.unpack(&packed_rows, rows, columns).into())
+        is_little.then_some(FewColumns {
+            packed,
+            rows: packed_rows,
+        })
     }
 
     /// Some of the rows, in the same memory.
@@ -118,6 +121,20 @@ impl Columns {
             Self::Arrays(_) => None,
             Self::Packed(packed) => packed.rows.lock().clone().map(|rows| (&**packed, rows)),
         }
+    }
+}
+
+/// Packed columns of which a few rows are unpacked, column by column.
+#[derive(Debug)]
+pub(crate) struct FewColumns<'c> {
+    packed: &'c Packed,
+    rows: PackedRows,
+}
+
+impl FewColumns<'_> {
+    /// Some columns of some of the few rows.
+    pub(crate) fn columns(&self, rows: Range<usize>, columns: &[usize]) -> ColumnSet {
+        self.packed.unpack(&self.rows, rows, columns).into()
     }
 }
 

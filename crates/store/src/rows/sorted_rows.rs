@@ -10,7 +10,7 @@ use arrow_select::take::take_arrays;
 use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
-use super::columns::Columns;
+use super::columns::{Columns, FewColumns};
 use super::time_order::by_time;
 use super::variable::Variable;
 use super::{PackedRows, Place, TableSchema};
@@ -237,7 +237,14 @@ impl SortedRows {
     /// Some columns of a few of the rows, if they are packed and it is not worth making arrays of
     /// all; `None` says that [`columns`](Self::columns) are to be asked for.
     pub(crate) fn columns_of_few(&self, rows: Range<usize>, columns: &[usize]) -> Option<ColumnSet> {
-        self.columns.of_few(rows, columns)
+        let few = self.few(rows.len())?;
+        Some(few.columns(rows, columns))
+    }
+
+    /// As [`columns_of_few`](Self::columns_of_few), for so many rows whose columns are asked for
+    /// one by one.
+    pub(crate) fn few(&self, rows: usize) -> Option<FewColumns<'_>> {
+        self.columns.few(rows)
     }
 
     pub(crate) fn places(&self) -> &Places {

@@ -6,6 +6,7 @@ mod bloated;
 mod concurrency;
 mod contract;
 mod damage;
+mod few_wanted;
 mod file_pages;
 mod filter;
 mod fixtures;

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`body`] | creating and opening a table's tree |
 //! | [`flush`] | rows and deletions of a head into the tree, and maintenance |
-//! | [`run_rows`], [`scan`] | reading: the rows of one run, and of all runs and heads |
+//! | [`scan`] | reading: the rows of all runs and heads between two places |
+//! | [`piece`], [`run_rows`], [`head_rows`] | some rows of one run, of the tree and of a head |
 //! | [`point`] | reading one row by its time |
 //! | [`count`] | how many rows, from what indexes of runs say |
 //! | [`verify`] | the check of a table |
@@ -19,7 +20,9 @@
 mod body;
 mod count;
 mod flush;
+mod head_rows;
 mod ordered_batches;
+mod piece;
 mod point;
 mod remains;
 mod run_rows;

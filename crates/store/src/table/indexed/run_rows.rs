@@ -4,65 +4,13 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use arrow_buffer::BooleanBuffer;
-use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndexPage, RunLeaf};
+use bedload_columns::{Place, Places, RunIndexPage, RunLeaf};
 use bedload_trees::run::Run;
 
+use super::piece::{Piece, PieceSize, Stride, Wanted, narrowed, take_first};
 use crate::error::{Error, Result};
 use crate::pages::{PageRef, PageVersion};
-use crate::rows::{Deletions, Filter, Place as RowPlace, SortedRows, project};
-
-/// Some rows of one source, ascending.
-#[derive(Debug)]
-pub(super) struct Piece {
-    /// The columns that were asked for.
-    pub(super) columns: ColumnSet,
-    pub(super) places: Places,
-    /// Those that are left.
-    pub(super) rows: Range<usize>,
-    /// Which rows match the filter of the scan; none if all do.
-    pub(super) matching: Option<BooleanBuffer>,
-    /// Bytes of a row: of a leaf, which has few rows, the average; else the maximum.
-    pub(super) row_bytes: usize,
-    /// Whether ranks stand in for the sequence numbers of the places: the rows are compared with
-    /// no others.
-    pub(super) is_alone: bool,
-}
-
-impl Piece {
-    /// No rows.
-    pub(super) fn none() -> Self {
-        Self {
-            columns: Vec::new().into(),
-            places: Places::none(),
-            rows: 0..0,
-            matching: None,
-            row_bytes: 0,
-            is_alone: false,
-        }
-    }
-
-    /// The place of the next row.
-    pub(super) fn next(&self, reverse: bool) -> Option<Place> {
-        let row = if reverse {
-            self.rows.clone().next_back()
-        } else {
-            self.rows.clone().next()
-        };
-        row.map(|row| self.places.get(row))
-    }
-}
-
-/// Which columns are read.
-#[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub(super) kind: ColumnRuns,
-    /// Positions in the schema of the table.
-    pub(super) columns: Vec<usize>,
-    pub(super) with_sequence: bool,
-    pub(super) filter: Filter,
-    pub(super) reverse: bool,
-}
+use crate::rows::Deletions;
 
 /// The rows of a run between two places that were not read yet.
 #[derive(Debug)]
@@ -107,14 +55,14 @@ impl RunRows {
         }
     }
 
-    /// The next rows in the direction of the scan, at most `most`; `None` after the last.
-    /// `is_alone` says that they are compared with no others. Leaves whose rows are all deleted, or
-    /// all older than wanted, are not read.
+    /// The next rows in the direction of the scan, at most as many as the stride says; `None` after
+    /// the last. `is_alone` says that they are compared with no others. Leaves whose rows are all
+    /// deleted, or all older than wanted, are not read.
     pub(super) fn next(
         &mut self,
         wanted: &Wanted,
         deletions: &Deletions,
-        (most, is_alone): (usize, bool),
+        (stride, is_alone): (&mut Stride, bool),
     ) -> Result<Option<Piece>> {
         loop {
             if wanted.filter.is_stopped() {
@@ -123,17 +71,12 @@ impl RunRows {
             if let Some((leaf, rows)) = &mut self.leaf
                 && rows.start < rows.end
             {
-                let taken = rows.len().min(most);
-                let piece = if wanted.reverse {
-                    rows.end -= taken;
-                    rows.end..rows.end + taken
-                } else {
-                    rows.start += taken;
-                    rows.start - taken..rows.start
-                };
-                if let Some(piece) = read(leaf, wanted, piece, (self.pages.path(), is_alone))? {
-                    return Ok(Some(piece));
+                let rows = take_first(rows, stride.rows(), wanted.reverse);
+                let piece = read(leaf, wanted, rows.clone(), (self.pages.path(), is_alone))?;
+                if piece.is_some() {
+                    return Ok(piece);
                 }
+                stride.pass(rows.len());
                 continue;
             }
             let leaves = match &mut self.leaves {
@@ -179,89 +122,11 @@ fn rows_of(
     Ok(leaf.between(wanted.kind.time(), bounds)?)
 }
 
-/// Bytes of rows that are unpacked for one piece.
-const FEW_BYTES_MAX: usize = 16 << 20;
-
-/// The rows of a run of a head that are all visible, and were not read yet.
-#[derive(Debug)]
-pub(super) struct HeadRows {
-    run: Arc<SortedRows>,
-    /// Those that are left.
-    rows: Range<usize>,
-}
-
-impl HeadRows {
-    /// Reads nothing.
-    pub(super) fn new(run: Arc<SortedRows>, rows: Range<usize>) -> Self {
-        Self { run, rows }
-    }
-
-    /// The place of the next row; `None` after the last.
-    pub(super) fn edge(&self, reverse: bool) -> Option<RowPlace> {
-        let mut rows = self.rows.clone();
-        let row = if reverse { rows.next_back() } else { rows.next() };
-        row.map(|row| self.run.place(row))
-    }
-
-    /// The next rows in the direction of the scan: about `most` if they are packed, else all.
-    /// `None` after the last.
-    pub(super) fn next(&mut self, wanted: &Wanted, most: usize) -> Option<Piece> {
-        if self.rows.is_empty() {
-            return None;
-        }
-        let most = most.min(FEW_BYTES_MAX / self.run.row_bytes_max().max(1)).max(1);
-        let taken = self.rows.len().min(most);
-        let few = if wanted.reverse {
-            self.rows.end - taken..self.rows.end
-        } else {
-            self.rows.start..self.rows.start + taken
-        };
-        let (columns, places, rows) = match self.run.columns_of_few(few.clone(), &wanted.columns) {
-            Some(columns) => {
-                if wanted.reverse {
-                    self.rows.end = few.start;
-                } else {
-                    self.rows.start = few.end;
-                }
-                (columns, self.run.places_of(few), 0..taken)
-            }
-            None => (
-                project(self.run.columns(), &wanted.columns),
-                self.run.places().clone(),
-                std::mem::take(&mut self.rows),
-            ),
-        };
-        Some(Piece {
-            columns: wanted.numbered(columns, &places),
-            places,
-            rows,
-            row_bytes: self.run.row_bytes_max(),
-            ..Piece::none()
-        })
-    }
-}
-
-impl Wanted {
-    /// Those among all columns of a table, of rows that stand at these places.
-    pub(super) fn of_table(&self, columns: &ColumnSet, places: &Places) -> ColumnSet {
-        self.numbered(project(columns, &self.columns), places)
-    }
-
-    /// Adds the sequence numbers, if they are asked for.
-    fn numbered(&self, columns: ColumnSet, places: &Places) -> ColumnSet {
-        if !self.with_sequence {
-            return columns;
-        }
-        let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
-        columns.iter().cloned().chain([sequences]).collect()
-    }
-}
-
 /// Reads rows of a leaf: those from the first to the last that match; none if none does.
 fn read(
     leaf: &RunLeaf<PageRef>,
     wanted: &Wanted,
-    mut rows: Range<usize>,
+    rows: Range<usize>,
     (path, is_alone): (&std::path::Path, bool),
 ) -> Result<Option<Piece>> {
     let damaged = |reason: &str| Error::corrupt(path, format!("page {}", leaf.page()), reason);
@@ -273,15 +138,8 @@ fn read(
             Err(damaged("its leaf has not the columns of its table"))
         }
     })?;
-    let matching = match matching {
-        None => None,
-        Some(matching) => {
-            let (Some(first), Some(end)) = (matching.set_indices().next(), last_set(&matching)) else {
-                return Ok(None);
-            };
-            rows = rows.start + first..rows.start + end;
-            Some(matching.slice(first, end - first)).filter(|rows| rows.count_set_bits() < rows.len())
-        }
+    let Some((rows, matching)) = narrowed(rows.clone(), matching) else {
+        return Ok(None);
     };
     let times = leaf.decode(wanted.kind.time(), rows.clone())?;
     let sequences: ArrayRef = if is_alone && !wanted.with_sequence {
@@ -305,17 +163,17 @@ fn read(
     let places = Places::of_columns(&times, &sequences).filter(Places::ascend);
     let places = places.ok_or_else(|| damaged("its leaf has rows out of order, or without a place"))?;
     let bytes: usize = columns.iter().map(|column| column.get_buffer_memory_size()).sum();
+    let row_bytes = bytes / rows.len().max(1);
     Ok(Some(Piece {
         columns: columns.into(),
-        row_bytes: bytes / rows.len().max(1),
+        size: PieceSize {
+            row_bytes,
+            row_bytes_max: row_bytes,
+            own_bytes: matching.as_ref().map_or(0, |_| bytes),
+        },
         rows: 0..rows.len(),
         places,
         matching,
         is_alone,
     }))
-}
-
-/// One past the last bit that is set.
-fn last_set(bits: &BooleanBuffer) -> Option<usize> {
-    bits.set_slices().last().map(|(_, end)| end)
 }

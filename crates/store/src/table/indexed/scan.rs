@@ -14,7 +14,9 @@ use bedload_columns::{ColumnSet, Place, Stretches};
 use bedload_trees::be_tree::LeafTarget;
 
 use super::body::{Body, kind_of, open};
-use super::run_rows::{HeadRows, Piece, RunRows, Wanted};
+use super::head_rows::HeadRows;
+use super::piece::{Piece, PieceSize, Stride, Wanted};
+use super::run_rows::RunRows;
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
 use crate::rows::{
@@ -22,11 +24,11 @@ use crate::rows::{
     TableEntry,
 };
 
-/// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
+/// A batch ends early once it has about so many bytes.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Rows that are taken out of a leaf at a time, at least.
-const PIECE_ROWS_MIN: usize = 64;
+/// A batch has no more bytes than this however its rows differ: it addresses text with 31 bits.
+const TEXT_BYTES_MAX: usize = 1 << 30;
 
 /// A scan of a table of the indexed layout under way.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct IndexedScan {
     frontier: Frontier,
     /// Sources that are not on the frontier: their next rows are to be read.
     unread: Vec<usize>,
+    stride: Stride,
     /// How many batches were begun.
     batches: u64,
     /// Where the present interval ends in the direction of the scan: its rows lie before it.
@@ -105,6 +108,7 @@ impl IndexedScan {
             sources: Vec::new(),
             frontier: Frontier::new(reverse),
             unread: Vec::new(),
+            stride: Stride::default(),
             batches: 0,
             fence: None,
             state: ScanState::Before,
@@ -127,27 +131,23 @@ impl IndexedScan {
         if rows.is_empty() {
             return Ok(());
         }
-        let is_visible = run.sequences().end <= visible;
-        if is_visible && self.wanted.filter.is_empty() && run.are_packed() {
+        if run.sequences().end <= visible {
             self.add(Unread::Head(HeadRows::new(run.clone(), rows)), Piece::none());
             return Ok(());
         }
-        let (columns, places, rows) = if is_visible {
-            (run.columns().clone(), run.places().clone(), rows)
-        } else {
-            let kept = run.before(visible, rows);
-            let (columns, places) = kept.map_err(|error| Error::schema(error.to_string()))?;
-            let rows = 0..places.len();
-            (columns, places, rows)
-        };
+        let kept = run.before(visible, rows);
+        let (columns, places) = kept.map_err(|error| Error::schema(error.to_string()))?;
         let matching = self.wanted.filter.select(|column| Ok(columns[column].clone()))?;
-        let columns = self.wanted.of_table(&columns, &places);
         let piece = Piece {
-            columns,
+            columns: self.wanted.of_table(&columns, &places),
+            rows: 0..places.len(),
             places,
-            rows,
             matching,
-            row_bytes: run.row_bytes_max(),
+            size: PieceSize {
+                row_bytes: run.bytes() / run.len().max(1),
+                row_bytes_max: run.row_bytes_max(),
+                own_bytes: 0,
+            },
             is_alone: false,
         };
         self.add(Unread::None, piece);
@@ -178,13 +178,14 @@ impl IndexedScan {
     pub(crate) fn next(&mut self, most: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
         self.batches += 1;
         let mut output = Output::default();
-        let (mut rows, mut bytes) = (0, 0);
+        let (mut rows, mut bytes, mut text_bytes) = (0, 0, 0);
         // A batch without rows would be taken for the end.
         while rows < most && (bytes < BATCH_BYTES_MAX || rows == 0) && self.state != ScanState::Over {
             if self.state == ScanState::Before {
                 self.enter()?;
             }
-            self.read_on(most - rows, deletions)?;
+            self.stride.want(most - rows);
+            self.read_on(deletions)?;
             if self.wanted.filter.is_stopped() {
                 return Ok(None);
             }
@@ -196,25 +197,36 @@ impl IndexedScan {
             let Source { piece, listed, .. } = &mut self.sources[number];
             let is_listed = listed.0 == self.batches;
             let set = if is_listed { listed.1 } else { output.sets.len() };
-            let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
-            let stretch = stretch_of(piece, limit, most_rows, reverse);
+            let PieceSize {
+                row_bytes,
+                row_bytes_max,
+                own_bytes,
+            } = piece.size;
+            let fit = TEXT_BYTES_MAX.saturating_sub(text_bytes) / row_bytes_max.max(1);
+            if fit == 0 && rows > 0 {
+                break;
+            }
+            let fit = fit.min(BATCH_BYTES_MAX / row_bytes.max(1)).max(1);
+            let stretch = stretch_of(piece, limit, fit.min(most - rows), reverse);
             if reverse {
                 piece.rows.end = stretch.start;
             } else {
                 piece.rows.start = stretch.end;
             }
+            let looked_at = stretch.len();
             let left = output.add_left((piece, set), stretch, deletions, reverse);
             rows += left;
-            bytes += piece.row_bytes * left;
-            if left > 0 && !is_listed {
-                *listed = (self.batches, set);
-                output.sets.push(piece.columns.clone());
-                // Until the batch is built all of the piece stays in memory, however few of its
-                // rows match.
-                bytes += piece
-                    .matching
-                    .as_ref()
-                    .map_or(0, |rows| piece.row_bytes * rows.len());
+            bytes += row_bytes * left;
+            text_bytes += row_bytes_max * left;
+            if left == 0 {
+                self.stride.pass(looked_at);
+            } else {
+                self.stride.find();
+                if !is_listed {
+                    *listed = (self.batches, set);
+                    output.sets.push(piece.columns.clone());
+                    bytes += own_bytes;
+                }
             }
             let next = self.next_of(number);
             self.frontier.replace_first(next);
@@ -313,18 +325,17 @@ impl IndexedScan {
             .map(row_place)
     }
 
-    /// Reads the next rows of runs that have none at hand, if they may come next; about so many
-    /// are wanted.
-    fn read_on(&mut self, wanted: usize, deletions: &Deletions) -> Result<()> {
+    /// Reads the next rows of runs that have none at hand, if they may come next.
+    fn read_on(&mut self, deletions: &Deletions) -> Result<()> {
         loop {
             while let Some(number) = self.unread.pop() {
                 let is_alone = deletions.is_empty() && self.sources.len() == 1;
                 let source = &mut self.sources[number];
                 if source.piece.rows.is_empty() {
-                    let most = wanted.max(PIECE_ROWS_MIN);
+                    let stride = &mut self.stride;
                     let piece = match &mut source.unread {
-                        Unread::Tree(rows) => rows.next(&self.wanted, deletions, (most, is_alone))?,
-                        Unread::Head(rows) => rows.next(&self.wanted, most),
+                        Unread::Tree(rows) => rows.next(&self.wanted, deletions, (stride, is_alone))?,
+                        Unread::Head(rows) => rows.next(&self.wanted, stride)?,
                         Unread::None => None,
                     };
                     match piece {
