@@ -1,8 +1,11 @@
 //! Deletions: rows declared gone by time, by order of arrival, or one by one.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
+
+use arrow_buffer::BooleanBufferBuilder;
+use bedload_columns::Places;
 
 use super::Place;
 
@@ -207,6 +210,62 @@ impl Deletions {
         )
     }
 
+    /// Times around one of which no row with a sequence number in a range is left; none if a row of
+    /// that time may be.
+    pub(crate) fn gone_times(&self, time: i64, sequences: Range<u64>) -> Option<RangeInclusive<i64>> {
+        if self.is_empty() || sequences.is_empty() {
+            return None;
+        }
+        #[cfg(test)]
+        searches::count();
+        let range = self.sequences.range(..=sequences.start).next_back();
+        if range.is_some_and(|(_, &to)| to >= sequences.end) {
+            return Some(i64::MIN..=i64::MAX);
+        }
+        let stretch = self.stretch_of_times(time);
+        (stretch.before >= sequences.end).then_some(stretch.first.0..=stretch.last.0)
+    }
+
+    /// Clears the bits of rows that are gone: the first bit is that of the first row. Sets of
+    /// single rows are searched once, and then followed.
+    pub(crate) fn sift(&self, places: &Places, rows: Range<usize>, left: &mut BooleanBufferBuilder) {
+        let mut begin = rows.start;
+        while begin < rows.end {
+            #[cfg(test)]
+            searches::count();
+            let stretch = self.stretch_of_times(places.get(begin).time);
+            let end = places.gallop(begin..rows.end, |place| place.time > stretch.last.0);
+            if stretch.before > 0 || self.has_more() {
+                for row in begin..end {
+                    let place = places.get(row);
+                    if self.covers_in(stretch, (place.time, place.sequence)) {
+                        left.set_bit(row - rows.start, false);
+                    }
+                }
+            }
+            begin = end;
+        }
+        if rows.is_empty() {
+            return;
+        }
+        let place = |row: usize| (places.get(row).time, places.get(row).sequence);
+        for gone in &self.rows {
+            #[cfg(test)]
+            searches::count();
+            let mut next = rows.start;
+            let from = gone.partition_point(|&gone| gone < place(next));
+            for &gone in &gone[from..] {
+                next = places.gallop(next..rows.end, |place| (place.time, place.sequence) >= gone);
+                if next == rows.end {
+                    break;
+                }
+                if place(next) == gone {
+                    left.set_bit(next - rows.start, false);
+                }
+            }
+        }
+    }
+
     /// Whether every row of a stretch is left.
     pub(crate) fn leaves_all(&self, stretch: Stretch) -> bool {
         stretch.before == 0 && !stretch.is_row && !self.has_more()
@@ -396,7 +455,24 @@ mod tests {
                 if !expected {
                     newest = Some(sequence);
                 }
+                let gone = merged.gone_times(time, sequence..sequence + 1);
+                assert!(gone.is_none_or(|gone| expected && gone.contains(&time)));
                 assert_eq!(merged.newest_left(time, sequence), newest, "seed {seed}");
+                let none_is_left = merged.gone_times(time, 0..sequence + 1);
+                assert!(none_is_left.is_none() || newest.is_none(), "seed {seed}");
+            }
+            let numbers = |time: i64| (0..420).filter(move |number| number % 7 == time.unsigned_abs() % 7);
+            let rows = (-5..70).flat_map(|time| numbers(time).map(move |number| (time, number)));
+            let (of_rows, numbers): (Vec<i64>, Vec<u64>) = rows.unzip();
+            let places = Places::new(of_rows.into(), numbers.into()).expect("as many of each");
+            let some = rng.index(100)..places.len() - rng.index(100);
+            let mut left = BooleanBufferBuilder::new(some.len());
+            left.append_n(some.len(), true);
+            merged.sift(&places, some.clone(), &mut left);
+            for row in some.clone() {
+                let place = places.get(row);
+                let is_gone = merged.covers(place.time, place.sequence);
+                assert_eq!(left.get_bit(row - some.start), !is_gone, "seed {seed}: {place:?}");
             }
         }
     }

@@ -23,6 +23,7 @@ mod readers;
 mod retention;
 mod rewritten;
 mod salvaged;
+mod scans;
 mod spares;
 mod stopped;
 mod tables;

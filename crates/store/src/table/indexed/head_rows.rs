@@ -8,7 +8,7 @@ use bedload_columns::ColumnSet;
 
 use super::piece::{Piece, PieceSize, Stride, Wanted, narrowed, take_first};
 use crate::error::Result;
-use crate::rows::{Place as RowPlace, SortedRows, project};
+use crate::rows::{Deletions, Place as RowPlace, SortedRows, project};
 
 /// Bytes of rows that are unpacked for one piece.
 const FEW_BYTES_MAX: usize = 16 << 20;
@@ -41,8 +41,14 @@ impl HeadRows {
     /// # Errors
     ///
     /// A predicate does not fit its column.
-    pub(super) fn next(&mut self, wanted: &Wanted, stride: &mut Stride) -> Result<Option<Piece>> {
+    pub(super) fn next(
+        &mut self,
+        wanted: &Wanted,
+        deletions: &Deletions,
+        stride: &mut Stride,
+    ) -> Result<Option<Piece>> {
         loop {
+            self.skip_deleted(deletions, wanted.reverse);
             if self.rows.is_empty() || wanted.filter.is_stopped() {
                 return Ok(None);
             }
@@ -81,6 +87,7 @@ impl HeadRows {
                 places,
                 rows: 0..rows.len(),
                 matching,
+                sequences: self.run.sequences(),
                 size: PieceSize {
                     row_bytes: self.row_bytes(),
                     row_bytes_max: self.run.row_bytes_max(),
@@ -98,12 +105,27 @@ impl HeadRows {
             columns: wanted.of_table(self.run.columns(), &places),
             places,
             rows: std::mem::take(&mut self.rows),
+            sequences: self.run.sequences(),
             size: PieceSize {
                 row_bytes: self.row_bytes(),
                 row_bytes_max: self.run.row_bytes_max(),
                 own_bytes: 0,
             },
             ..Piece::none()
+        }
+    }
+
+    /// Passes over rows of times of which none is left: they need not be unpacked.
+    fn skip_deleted(&mut self, deletions: &Deletions, reverse: bool) {
+        while let Some((time, _)) = self.edge(reverse)
+            && let Some(gone) = deletions.gone_times(time, self.run.sequences())
+        {
+            let places = self.run.places();
+            if reverse {
+                self.rows.end = places.search(self.rows.clone(), |place| place.time >= *gone.start());
+            } else {
+                self.rows.start = places.gallop(self.rows.clone(), |place| place.time > *gone.end());
+            }
         }
     }
 

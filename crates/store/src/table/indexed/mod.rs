@@ -12,6 +12,7 @@
 //! | [`flush`] | rows and deletions of a head into the tree, and maintenance |
 //! | [`scan`] | reading: the rows of all runs and heads between two places |
 //! | [`piece`], [`run_rows`], [`head_rows`] | some rows of one run, of the tree and of a head |
+//! | [`output`] | the rows of a batch, without those that are deleted or filtered out |
 //! | [`point`] | reading one row by its time |
 //! | [`count`] | how many rows, from what indexes of runs say |
 //! | [`verify`] | the check of a table |
@@ -22,6 +23,7 @@ mod count;
 mod flush;
 mod head_rows;
 mod ordered_batches;
+mod output;
 mod piece;
 mod point;
 mod remains;

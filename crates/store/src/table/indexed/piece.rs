@@ -25,6 +25,8 @@ pub(super) struct Piece {
     pub(super) rows: Range<usize>,
     /// Which rows match the filter of the scan; none if all do.
     pub(super) matching: Option<BooleanBuffer>,
+    /// The least sequence number of the rows or one below it, and one above the greatest.
+    pub(super) sequences: Range<u64>,
     pub(super) size: PieceSize,
     /// Whether ranks stand in for the sequence numbers of the places: the rows are compared with
     /// no others.
@@ -51,6 +53,7 @@ impl Piece {
             places: Places::none(),
             rows: 0..0,
             matching: None,
+            sequences: 0..0,
             size: PieceSize::default(),
             is_alone: false,
         }

@@ -164,8 +164,10 @@ fn read(
     let places = places.ok_or_else(|| damaged("its leaf has rows out of order, or without a place"))?;
     let bytes: usize = columns.iter().map(|column| column.get_buffer_memory_size()).sum();
     let row_bytes = bytes / rows.len().max(1);
+    let header = leaf.header();
     Ok(Some(Piece {
         columns: columns.into(),
+        sequences: header.min_sequence..header.max_sequence.saturating_add(1),
         size: PieceSize {
             row_bytes,
             row_bytes_max: row_bytes,

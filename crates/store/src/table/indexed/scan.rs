@@ -10,19 +10,17 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::ArrowError;
 use arrow_select::take::take;
-use bedload_columns::{ColumnSet, Place, Stretches};
+use bedload_columns::{Place, Stretches};
 use bedload_trees::be_tree::LeafTarget;
 
 use super::body::{Body, kind_of, open};
 use super::head_rows::HeadRows;
+use super::output::Output;
 use super::piece::{Piece, PieceSize, Stride, Wanted};
 use super::run_rows::RunRows;
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
-use crate::rows::{
-    Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, Stretch as DeletedStretch,
-    TableEntry,
-};
+use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, TableEntry};
 
 /// A batch ends early once it has about so many bytes.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -143,6 +141,7 @@ impl IndexedScan {
             rows: 0..places.len(),
             places,
             matching,
+            sequences: run.sequences(),
             size: PieceSize {
                 row_bytes: run.bytes() / run.len().max(1),
                 row_bytes_max: run.row_bytes_max(),
@@ -207,14 +206,14 @@ impl IndexedScan {
                 break;
             }
             let fit = fit.min(BATCH_BYTES_MAX / row_bytes.max(1)).max(1);
-            let stretch = stretch_of(piece, limit, fit.min(most - rows), reverse);
-            if reverse {
-                piece.rows.end = stretch.start;
-            } else {
-                piece.rows.start = stretch.end;
-            }
+            let stretch = stretch_of(piece, limit, reverse);
             let looked_at = stretch.len();
-            let left = output.add_left((piece, set), stretch, deletions, reverse);
+            let (left, rest) = output.add((piece, set), stretch, fit.min(most - rows), (deletions, reverse));
+            if reverse {
+                piece.rows.end = rest.end;
+            } else {
+                piece.rows.start = rest.start;
+            }
             rows += left;
             bytes += row_bytes * left;
             text_bytes += row_bytes_max * left;
@@ -335,7 +334,7 @@ impl IndexedScan {
                     let stride = &mut self.stride;
                     let piece = match &mut source.unread {
                         Unread::Tree(rows) => rows.next(&self.wanted, deletions, (stride, is_alone))?,
-                        Unread::Head(rows) => rows.next(&self.wanted, stride)?,
+                        Unread::Head(rows) => rows.next(&self.wanted, deletions, stride)?,
                         Unread::None => None,
                     };
                     match piece {
@@ -438,87 +437,17 @@ fn meets(first: Place, last: Place, (from, to): (Bound<Place>, Bound<Place>)) ->
     ends_behind && begins_before
 }
 
-/// The next rows of a piece, up to another source's, and at most so many.
-fn stretch_of(piece: &Piece, limit: Option<Place>, most: usize, reverse: bool) -> Range<usize> {
+/// The next rows of a piece, up to another source's.
+fn stretch_of(piece: &Piece, limit: Option<Place>, reverse: bool) -> Range<usize> {
     let rows = piece.rows.clone();
     let Some(limit) = limit else {
-        return if reverse {
-            rows.end - rows.len().min(most)..rows.end
-        } else {
-            rows.start..rows.start + rows.len().min(most)
-        };
+        return rows;
     };
     if reverse {
         let begin = piece.places.search(rows.clone(), |place| place > limit);
-        begin.max(rows.end.saturating_sub(most)).min(rows.end - 1)..rows.end
+        begin.min(rows.end - 1)..rows.end
     } else {
         let end = piece.places.gallop(rows.clone(), |place| place >= limit);
-        rows.start..end.min(rows.start + most).max(rows.start + 1)
-    }
-}
-
-/// Rows of a batch in the direction of the scan.
-#[derive(Default)]
-struct Output {
-    sets: Vec<ColumnSet>,
-    /// Numbers of sets, and rows of them.
-    stretches: Vec<(usize, Range<usize>)>,
-}
-
-impl Output {
-    /// Adds the rows of a stretch that deletions leave; returns how many they are.
-    fn add_left(
-        &mut self,
-        (piece, set): (&Piece, usize),
-        stretch: Range<usize>,
-        deletions: &Deletions,
-        reverse: bool,
-    ) -> usize {
-        let times = piece.places.get(stretch.start).time..=piece.places.get(stretch.end - 1).time;
-        let matching = piece.matching.as_ref();
-        if deletions.is_empty() || !deletions.may_cover(times, 0..=u64::MAX) {
-            let Some(matching) = matching else {
-                let rows = stretch.len();
-                self.stretches.push((set, stretch));
-                return rows;
-            };
-            let matching = matching.slice(stretch.start, stretch.len());
-            let begun = self.stretches.len();
-            let slices = matching.set_slices();
-            let rows = slices.map(|(begin, end)| (set, stretch.start + begin..stretch.start + end));
-            self.stretches.extend(rows);
-            if reverse {
-                self.stretches[begun..].reverse();
-            }
-            return matching.count_set_bits();
-        }
-        let begun = self.stretches.len();
-        let mut left = 0;
-        let mut known = None;
-        for row in stretch {
-            let Place { time, sequence } = piece.places.get(row);
-            let place = (time, sequence);
-            let stretch = match known.filter(|known: &DeletedStretch| known.contains(place)) {
-                Some(stretch) => stretch,
-                None => deletions.stretch(place),
-            };
-            known = Some(stretch);
-            let is_filtered = matching.is_some_and(|rows| !rows.value(row));
-            if is_filtered || deletions.covers_in(stretch, place) {
-                continue;
-            }
-            left += 1;
-            match self.stretches[begun..]
-                .last_mut()
-                .filter(|(_, rows)| rows.end == row)
-            {
-                Some((_, rows)) => rows.end += 1,
-                None => self.stretches.push((set, row..row + 1)),
-            }
-        }
-        if reverse {
-            self.stretches[begun..].reverse();
-        }
-        left
+        rows.start..end.max(rows.start + 1)
     }
 }
