@@ -341,11 +341,12 @@ impl Scan {
                     .map(|batch| self.without_others(&batch, since))
                     .transpose()?;
                 let kept = batch.as_ref().map_or(0, RecordBatch::num_rows);
-                self.remaining -= kept as u64;
                 if kept == 0 {
                     continue;
                 }
-                return Ok(batch);
+                let left = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(kept);
+                self.remaining -= left as u64;
+                return Ok(batch.map(|batch| batch.slice(0, left)));
             }
             self.remaining = if rows == 0 {
                 0
@@ -374,10 +375,13 @@ impl Scan {
     }
 
     fn next_of_any_age(&mut self) -> Result<Option<RecordBatch>> {
-        let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
-        let wanted = left.min(self.batch_rows());
-        if wanted == 0 {
+        if self.remaining == 0 {
             return Ok(None);
+        }
+        let mut wanted = self.batch_rows();
+        // Any number of rows that were seen may stand before those that were not.
+        if self.filter.since().is_none() {
+            wanted = wanted.min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
         }
         let numbered = (self.filter.since().is_some() && !self.projection.with_sequence()).then(|| {
             let columns = self.projection.columns().collect();

@@ -115,6 +115,29 @@ fn rows_that_do_not_match_are_read_many_at_a_time() {
 }
 
 #[test]
+fn rows_that_were_seen_are_not_read_one_by_one() {
+    let (_dir, store) = open();
+    let table = random_table(&store, 0..100_000);
+    let append_each = |times: std::ops::Range<i64>| {
+        for time in times {
+            table.append(&random(time..time + 1)).expect("appends");
+        }
+    };
+    append_each(100_000..102_000);
+    let mark = table.mark();
+    // Unseen rows before and after those that were seen.
+    append_each(0..1);
+    append_each(102_000..102_100);
+    let (rows, _, unseen, _) = costs(table.since(mark).expect("there").limit(2));
+    assert_eq!(rows, 2);
+    assert!(unseen < 2000, "{unseen} allocations for two unseen rows");
+    for limit in [1, 100, 101, 5000] {
+        let (rows, ..) = costs(table.since(mark).expect("there").limit(limit));
+        assert_eq!(rows as u64, limit.min(101));
+    }
+}
+
+#[test]
 fn one_long_text_makes_no_small_batches() {
     let (_dir, store) = open();
     let table = store.create_table("t", schema()).expect("fresh");

@@ -126,7 +126,8 @@ impl IndexedScan {
         bounds: (Bound<RowPlace>, Bound<RowPlace>),
     ) -> Result<()> {
         let rows = run.between(bounds);
-        if rows.is_empty() {
+        let sequences = run.sequences();
+        if rows.is_empty() || !self.wanted.filter.may_want(sequences.start..=sequences.end - 1) {
             return Ok(());
         }
         if run.sequences().end <= visible {
