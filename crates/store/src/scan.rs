@@ -402,6 +402,15 @@ impl Scan {
         rows.next(wanted, deletions)
     }
 
+    /// How many runs the scan holds, and how many it reads alone.
+    #[cfg(test)]
+    pub(crate) fn sources(&self) -> (usize, usize) {
+        match &self.rows {
+            Some(TableRows::Indexed(rows)) => rows.sources(),
+            _ => (0, 0),
+        }
+    }
+
     /// The most rows of a batch. The length of their text is not known.
     fn batch_rows(&self) -> usize {
         let rows = BATCH_BYTES / self.projection.row_bytes().max(1);

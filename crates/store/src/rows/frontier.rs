@@ -29,11 +29,6 @@ impl Frontier {
         }
     }
 
-    /// Whether no source has a row.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.heap.is_empty()
-    }
-
     /// The foremost row, and its source.
     pub(crate) fn first(&self) -> Option<(Place, usize)> {
         let &(place, source) = self.heap.first()?;
@@ -133,7 +128,7 @@ mod tests {
                 left[number].pop();
                 frontier.replace_first(left[number].last().copied());
             }
-            assert!(frontier.is_empty());
+            assert_eq!(frontier.first(), None);
         }
     }
 }

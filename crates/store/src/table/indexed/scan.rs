@@ -38,6 +38,8 @@ pub(crate) struct IndexedScan {
     bounds: (Bound<Place>, Bound<Place>),
     /// Runs of the tree and of heads.
     sources: Vec<Source>,
+    /// Sources that have no more rows: others take their places.
+    over: Vec<usize>,
     /// The next row of each source that has one at hand, and a place before the rows of each run
     /// of which nothing was read.
     frontier: Frontier,
@@ -104,6 +106,7 @@ impl IndexedScan {
             projection: projection.clone(),
             bounds: (bounds.0.map(place), bounds.1.map(place)),
             sources: Vec::new(),
+            over: Vec::new(),
             frontier: Frontier::new(reverse),
             unread: Vec::new(),
             stride: Stride::default(),
@@ -156,22 +159,28 @@ impl IndexedScan {
 
     /// Adds a source. Its rows come where the piece or what was not read begins.
     fn add(&mut self, unread: Unread, piece: Piece) {
-        let number = self.sources.len();
         let reverse = self.wanted.reverse;
         let begins = match &unread {
             Unread::Tree(rows) => Some(row_place(rows.edge(reverse))),
             Unread::Head(rows) => rows.edge(reverse),
             Unread::None => None,
         };
+        let source = Source {
+            unread,
+            piece,
+            listed: (0, 0),
+        };
+        let number = if let Some(number) = self.over.pop() {
+            self.sources[number] = source;
+            number
+        } else {
+            self.sources.push(source);
+            self.sources.len() - 1
+        };
         match begins {
             Some(begins) => self.frontier.push(begins, number),
             None => self.unread.push(number),
         }
-        self.sources.push(Source {
-            unread,
-            piece,
-            listed: (0, 0),
-        });
     }
 
     /// The next rows, at most `most`; `None` after the last.
@@ -310,10 +319,6 @@ impl IndexedScan {
         } else {
             self.bounds.0 = Bound::Included(fence);
         }
-        // Heads reach beyond an interval, runs of the tree do not.
-        if self.frontier.is_empty() {
-            self.sources.clear();
-        }
         self.state = ScanState::Before;
     }
 
@@ -325,11 +330,44 @@ impl IndexedScan {
             .map(row_place)
     }
 
+    /// Whether no other source has rows in the interval. Heads whose next row lies beyond it do not
+    /// count, unless that row may have a time of the interval: ranks stand in for sequence numbers.
+    fn is_alone(&self, number: usize) -> bool {
+        let reverse = self.wanted.reverse;
+        let is_beyond = |(time, _): RowPlace| match self.fence {
+            Some(fence) if reverse => time < fence.time,
+            Some(fence) => time > fence.time,
+            None => false,
+        };
+        let others = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter(|&(other, _)| other != number);
+        others
+            .map(|(_, source)| source)
+            .all(|source| match &source.unread {
+                Unread::Tree(_) => false,
+                Unread::Head(rows) if source.piece.rows.is_empty() => {
+                    rows.edge(reverse).is_none_or(is_beyond)
+                }
+                _ => source.piece.next(reverse).map(row_place).is_none_or(is_beyond),
+            })
+    }
+
+    /// How many sources the scan holds, and of how many it reads rows that it compares with no
+    /// others.
+    #[cfg(test)]
+    pub(crate) fn sources(&self) -> (usize, usize) {
+        let alone = self.sources.iter().filter(|source| source.piece.is_alone);
+        (self.sources.len(), alone.count())
+    }
+
     /// Reads the next rows of runs that have none at hand, if they may come next.
     fn read_on(&mut self, deletions: &Deletions) -> Result<()> {
         loop {
             while let Some(number) = self.unread.pop() {
-                let is_alone = deletions.is_empty() && self.sources.len() == 1;
+                let is_alone = deletions.is_empty() && self.is_alone(number);
                 let source = &mut self.sources[number];
                 if source.piece.rows.is_empty() {
                     let stride = &mut self.stride;
@@ -341,7 +379,10 @@ impl IndexedScan {
                     match piece {
                         Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
                         // Its pages are not needed any more.
-                        None => (source.unread, source.piece) = (Unread::None, Piece::none()),
+                        None => {
+                            (source.unread, source.piece) = (Unread::None, Piece::none());
+                            self.over.push(number);
+                        }
                     }
                 }
                 if let Some(next) = self.next_of(number) {
