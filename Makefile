@@ -43,7 +43,7 @@ $(BENCH_PYTHON)/installed:
 	$(BENCH_PYTHON)/bin/pip install -q duckdb pyarrow
 	touch $@
 
-bench: $(BENCH_PYTHON)/installed ## Repeat each measurement of docs/benchmarks in an hour, and write its tables anew (needs python3 with venv, and librocksdb-dev)
+bench: $(BENCH_PYTHON)/installed ## Repeat each measurement of docs/benchmarks in an hour, and write its tables anew (needs python3 with venv, a C++ compiler and libclang-dev; builds RocksDB)
 	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
 	./target/release/bedload-bench all --note "$(BENCH_NOTE)"
 

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use arrow_array::RecordBatch;
+use rocksdb::WriteBatch;
 
-use super::super::rocksdb::{Batch, RocksDb};
+use super::super::rocksdb::RocksDb;
 use super::keys::{key_from, key_of, time_of};
 use super::readings::{Readings, RowId, Shown, decode};
 use super::{TableOptions, TableStore};
@@ -22,11 +23,11 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
 
 impl TableStore for Rocks {
     fn append(&self, rows: &Readings) {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::default();
         for (id, row) in rows.encoded() {
-            batch.put(&key_of(id), row);
+            batch.put(key_of(id), row);
         }
-        self.0.write(&batch);
+        self.0.write(batch);
     }
 
     fn flush(&self) {
@@ -66,9 +67,9 @@ impl TableStore for Rocks {
     }
 
     fn delete(&self, from: i64, to: i64) {
-        let mut batch = Batch::new();
-        batch.delete_range(&key_from(from), &key_from(to));
-        self.0.write(&batch);
+        let mut batch = WriteBatch::default();
+        batch.delete_range(key_from(from), key_from(to));
+        self.0.write(batch);
     }
 
     /// [`DeleteRange`](https://github.com/facebook/rocksdb/wiki/DeleteRange) keeps rows on disk
