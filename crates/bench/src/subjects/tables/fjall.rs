@@ -1,5 +1,5 @@
-//! fjall 3: one batch per commit, synced (`PersistMode::SyncAll`) or, relaxed, left in the system's
-//! memory.
+//! fjall 3: one batch per commit, synced (`PersistMode::SyncData`) or, relaxed, left in the
+//! system's memory.
 //!
 //! Its [defaults](https://docs.rs/fjall/3/fjall/struct.KeyspaceCreateOptions.html) include Bloom
 //! filters, and LZ4 except for the two youngest levels. It has no range deletion: rows are removed
@@ -33,7 +33,7 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
         rows: rows.expect("creates"),
         database,
         mode: if options.is_durable {
-            PersistMode::SyncAll
+            PersistMode::SyncData
         } else {
             PersistMode::Buffer
         },

@@ -1,6 +1,7 @@
 //! SQLite through rusqlite 0.37: [WAL](https://www.sqlite.org/wal.html), prepared statements, one
 //! transaction per batch, `synchronous` FULL, or NORMAL when relaxed. With a key, `INSERT OR
-//! REPLACE`.
+//! REPLACE`. A checkpoint is due when the log has as many bytes as other stores buffer; commits
+//! call `fdatasync`, by the flags of `.cargo/config.toml`.
 //!
 //! The table is [`WITHOUT ROWID`](https://www.sqlite.org/withoutrowid.html), which the
 //! documentation advises for composite keys and rows of less than a twentieth of a page. Each
@@ -15,6 +16,9 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::readings::{Reading, Readings, RowId, Shown};
 use super::{TableOptions, TableStore};
+
+/// SQLite's default.
+const PAGE_BYTES: usize = 4096;
 
 struct Sqlite {
     path: PathBuf,
@@ -67,8 +71,10 @@ impl Sqlite {
         connection.busy_timeout(wait).expect("sets");
         let synchronous = if self.options.is_durable { "FULL" } else { "NORMAL" };
         let cache_kib = (self.options.cache_bytes + self.options.buffer_bytes) / 1024;
+        let log_pages = self.options.buffer_bytes / PAGE_BYTES;
         let setup = format!(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -{cache_kib};"
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -{cache_kib}; \
+             PRAGMA wal_autocheckpoint = {log_pages};"
         );
         connection.execute_batch(&setup).expect("sets");
         connection
