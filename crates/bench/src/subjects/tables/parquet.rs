@@ -1,23 +1,27 @@
 //! A synced Parquet file in order of time, compressed by zstd 1: the cost of rows that are written
 //! once, without durability before. Rows are kept in memory until they are flushed.
 //!
-//! Reads use its [page index](https://docs.rs/parquet/60/parquet/arrow/arrow_reader/) to find the
-//! pages of a range; the file is opened for each range, with the footer cached.
+//! Reads use its [page index](https://docs.rs/parquet/60/parquet/arrow/arrow_reader/): a range is
+//! found by the times of the pages at its ends, and the other columns are read for its rows alone;
+//! a condition skips pages by their least values, and is evaluated before other columns are read.
+//! The file is opened for each read, with the footer cached.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampMicrosecondType;
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::types::{Float64Type, TimestampMicrosecondType};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use parking_lot::Mutex;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowFilter,
+    RowSelection,
 };
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
@@ -29,6 +33,7 @@ use super::{TableOptions, TableStore};
 /// Rows of a batch that is read.
 const BATCH_ROWS: usize = 8192;
 const TIME_COLUMN: usize = 0;
+const CELSIUS_COLUMN: usize = 2;
 
 struct Parquet {
     path: PathBuf,
@@ -41,7 +46,24 @@ struct Footer {
     metadata: ArrowReaderMetadata,
     /// The first row and the least time of each page of the time column.
     pages: Vec<(usize, i64)>,
+    /// The first row and the least temperature of each page of that column.
+    celsius: Vec<(usize, f64)>,
     rows: usize,
+}
+
+impl Footer {
+    /// Returns the rows of the page in which the first row of at least this time may be; the rows
+    /// after it are of at least this time.
+    fn page_of(&self, time: i64) -> Range<usize> {
+        let after = self.pages.partition_point(|&(_, least)| least < time);
+        let row = |page: usize| self.pages.get(page).map_or(self.rows, |&(row, _)| row);
+        row(after.saturating_sub(1))..row(after)
+    }
+
+    /// Returns a mask of some columns.
+    fn columns(&self, columns: impl IntoIterator<Item = usize>) -> ProjectionMask {
+        ProjectionMask::roots(self.metadata.parquet_schema(), columns)
+    }
 }
 
 pub(super) fn open(dir: &Path, _: &TableOptions) -> Box<dyn TableStore> {
@@ -107,39 +129,84 @@ impl Parquet {
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Required);
         let metadata = ArrowReaderMetadata::load(&file, options).expect("reads");
         let of_file = metadata.metadata();
-        let (mut pages, mut rows) = (Vec::new(), 0);
+        let (mut pages, mut celsius, mut rows) = (Vec::new(), Vec::new(), 0);
         for group in 0..of_file.num_row_groups() {
             let index = of_file.page_index_for_row_group(group);
-            let Some(ColumnIndexMetaData::INT64(times)) = index.column_index(TIME_COLUMN) else {
-                panic!("the writer writes indexes of integers");
+            let firsts = |column| {
+                let offsets = index
+                    .offset_index(column)
+                    .expect("the writer writes both indexes");
+                let pages = offsets.page_locations().iter();
+                pages.map(|page| rows + usize::try_from(page.first_row_index).expect("not below 0"))
             };
-            let offsets = index
-                .offset_index(TIME_COLUMN)
-                .expect("the writer writes both indexes");
-            let firsts = offsets.page_locations().iter();
-            let firsts =
-                firsts.map(|page| rows + usize::try_from(page.first_row_index).expect("not below 0"));
-            pages.extend(firsts.zip(times.min_values().iter().copied()));
+            let (Some(ColumnIndexMetaData::INT64(times)), Some(ColumnIndexMetaData::DOUBLE(temperatures))) = (
+                index.column_index(TIME_COLUMN),
+                index.column_index(CELSIUS_COLUMN),
+            ) else {
+                panic!("the writer writes indexes of numbers");
+            };
+            pages.extend(firsts(TIME_COLUMN).zip(times.min_values().iter().copied()));
+            celsius.extend(firsts(CELSIUS_COLUMN).zip(temperatures.min_values().iter().copied()));
             rows += usize::try_from(of_file.row_group(group).num_rows()).expect("not below 0");
         }
         *self.footer.lock() = Some(Arc::new(Footer {
             metadata,
             pages,
+            celsius,
             rows,
         }));
     }
 
-    /// Passes `rows` rows from the row `first` to `show`.
-    fn show_rows(&self, footer: &Footer, first: usize, rows: usize, show: &mut dyn FnMut(RecordBatch)) {
-        let file = File::open(&self.path).expect("opens");
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.metadata.clone())
-            .with_batch_size(rows.clamp(1, BATCH_ROWS))
-            .with_offset(first)
-            .with_limit(rows)
-            .build();
-        for batch in reader.expect("reads") {
-            show(batch.expect("reads"));
+    /// Passes some columns of ranges of rows, or of those that meet a condition, to `show`.
+    fn show_rows(
+        &self,
+        footer: &Footer,
+        columns: ProjectionMask,
+        ranges: &[Range<usize>],
+        condition: Option<RowFilter>,
+        show: &mut dyn FnMut(&RecordBatch),
+    ) {
+        let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+        if rows == 0 {
+            return;
         }
+        let file = File::open(&self.path).expect("opens");
+        let selection = RowSelection::from_consecutive_ranges(ranges.iter().cloned(), footer.rows);
+        let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.metadata.clone())
+            .with_batch_size(rows.clamp(1, BATCH_ROWS))
+            .with_projection(columns);
+        if rows < footer.rows {
+            reader = reader.with_row_selection(selection);
+        }
+        if let Some(condition) = condition {
+            reader = reader.with_row_filter(condition);
+        }
+        for batch in reader.build().expect("reads") {
+            show(&batch.expect("reads"));
+        }
+    }
+
+    /// Returns the rows from one time to before another.
+    fn rows_of(&self, footer: &Footer, from: i64, to: i64) -> Range<usize> {
+        let (first, last) = (footer.page_of(from), footer.page_of(to));
+        let of_times = footer.columns([TIME_COLUMN]);
+        // Adjoining pages are read at once.
+        let ranges = if first.end >= last.start {
+            let both = first.start..last.end.max(first.end);
+            vec![both]
+        } else {
+            vec![first.clone(), last.clone()]
+        };
+        let (mut before_first, mut before_last) = (0, 0);
+        self.show_rows(footer, of_times, &ranges, None, &mut |batch| {
+            before_first += times(batch).partition_point(|&time| time < from);
+            before_last += times(batch).partition_point(|&time| time < to);
+        });
+        // Rows between the two pages are from `from` on, and before `to`.
+        let between = last.start.saturating_sub(first.end);
+        let from_row = first.start + before_first;
+        let to_row = first.start + before_last + between;
+        from_row..to_row.max(from_row)
     }
 }
 
@@ -159,24 +226,13 @@ impl TableStore for Parquet {
     }
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
-        let Some(footer) = self.footer.lock().clone() else {
-            return;
-        };
-        let before = footer.pages.partition_point(|&(_, least)| least < from);
-        let first = footer
-            .pages
-            .get(before.saturating_sub(1))
-            .map_or(0, |&(row, _)| row);
-        let behind = footer.pages.partition_point(|&(_, least)| least < to);
-        let end = footer.pages.get(behind).map_or(footer.rows, |&(row, _)| row);
-        self.show_rows(&footer, first, end - first, &mut |batch| {
-            let times = times(&batch);
-            let first = times.partition_point(|&time| time < from);
-            let end = times.partition_point(|&time| time < to);
-            if first < end {
-                show(&batch.slice(first, end - first));
-            }
-        });
+        if let Some(footer) = self.footer.lock().clone() {
+            let rows = match (from, to) {
+                (i64::MIN, i64::MAX) => 0..footer.rows,
+                _ => self.rows_of(&footer, from, to),
+            };
+            self.show_rows(&footer, ProjectionMask::all(), &[rows], None, show);
+        }
     }
 
     fn point(&self, row: RowId) -> Option<u64> {
@@ -191,19 +247,33 @@ impl TableStore for Parquet {
 
     fn newest(&self, rows: usize, show: &mut dyn FnMut(&RecordBatch)) {
         if let Some(footer) = self.footer.lock().clone() {
-            let rows = rows.min(footer.rows);
-            self.show_rows(&footer, footer.rows - rows, rows, &mut |batch| show(&batch));
+            let newest = footer.rows.saturating_sub(rows)..footer.rows;
+            self.show_rows(&footer, ProjectionMask::all(), &[newest], None, show);
         }
     }
 
     fn count(&self, times: Option<(i64, i64)>) -> u64 {
         let footer = self.footer.lock().clone();
-        let Some((from, to)) = times else {
-            return footer.map_or(0, |footer| footer.rows as u64);
+        footer.map_or(0, |footer| match times {
+            None => footer.rows as u64,
+            Some((from, to)) => self.rows_of(&footer, from, to).len() as u64,
+        })
+    }
+
+    fn cold(&self, celsius: f64, show: &mut dyn FnMut(&RecordBatch)) {
+        let Some(footer) = self.footer.lock().clone() else {
+            return;
         };
-        let mut rows = 0;
-        self.range(from, to, &mut |batch| rows += batch.num_rows() as u64);
-        rows
+        let ends = footer.celsius.iter().skip(1).map(|&(row, _)| row);
+        let pages = footer.celsius.iter().zip(ends.chain([footer.rows]));
+        let cold = pages.filter(|((_, least), _)| *least <= celsius);
+        let ranges: Vec<Range<usize>> = cold.map(|(&(first, _), end)| first..end).collect();
+        let is_cold = ArrowPredicateFn::new(footer.columns([CELSIUS_COLUMN]), move |batch| {
+            let temperatures = batch.column(0).as_primitive::<Float64Type>();
+            Ok(BooleanArray::from_unary(temperatures, |number| number <= celsius))
+        });
+        let condition = RowFilter::new(vec![Box::new(is_cold)]);
+        self.show_rows(&footer, ProjectionMask::all(), &ranges, Some(condition), show);
     }
 
     /// Rewrites the file without these rows.
