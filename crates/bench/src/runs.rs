@@ -40,7 +40,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     run(
         "table-ingest-settings",
-        "table-ingest --entries 200000 --rounds 2 --degrees in-order/batch-1,in-order/batch-1/writers-4,\
+        "table-ingest --entries 1000000 --rounds 2 --degrees in-order/batch-1,in-order/batch-1/writers-4,\
          in-order/batch-1/writers-16,in-order/batch-100,in-order/batch-400000,in-order/relaxed,\
          in-order/batch-100/relaxed,scrambled/relaxed,in-order/writers-2,in-order/batch-100/writers-2",
     ),

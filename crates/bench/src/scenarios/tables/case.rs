@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::arrival::{Arrival, Input};
+use crate::plan::Plan;
 use crate::subjects::tables::TableOptions;
 
 /// Memory of each store, in scenarios that do not vary it.
@@ -11,6 +12,8 @@ const CACHE_BYTES: usize = 256 << 20;
 const BUFFER_BYTES: usize = 32 << 20;
 /// Rows of a batch in scenarios that do not vary it.
 pub(super) const BATCH_ROWS: usize = 10_000;
+/// The fewest batches of a load.
+const BATCHES_MIN: usize = 4;
 
 /// A setting of a scenario, named by its differences from the default:
 /// `in-order/batch-100/relaxed`.
@@ -48,14 +51,35 @@ impl Case {
         self
     }
 
-    /// Returns the rows of this case, at most `most`: small commits are too slow for all rows.
-    pub(super) fn rows(&self, most: usize) -> usize {
-        let part = match self.batch_rows {
-            1 => 200,
-            2..=1000 => 10,
-            _ => 1,
-        };
-        (most / part).max(self.batch_rows.min(most))
+    /// Returns the rows of this case: fewer than `rows` in small commits, which are slow, and more
+    /// if these are less than a few batches.
+    pub(super) fn rows(&self, rows: usize, plan: &Plan) -> usize {
+        let part = rows
+            / if self.batch_rows == 1 {
+                50
+            } else if self.is_small() {
+                5
+            } else {
+                1
+            };
+        plan.tiny_or(part, part.max(BATCHES_MIN * self.batch_rows))
+    }
+
+    /// Returns the rows of a batch; in tests a part of the few rows.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer rows than in a batch.
+    pub(super) fn batch_of(&self, rows: usize, plan: &Plan) -> usize {
+        let of_test = (rows / BATCHES_MIN).clamp(1, self.batch_rows);
+        let batch = plan.tiny_or(of_test, self.batch_rows);
+        assert!(batch <= rows, "{self}: a batch has more than the {rows} rows");
+        batch
+    }
+
+    /// Returns whether a commit has so few rows that it takes most of their time.
+    pub(super) const fn is_small(&self) -> bool {
+        self.batch_rows <= 1_000
     }
 
     /// Returns rows in this order of arrival.

@@ -1,5 +1,7 @@
 //! Ingest: rows per second, their variation, and the cost in processor time, disk and memory.
 
+use std::time::Duration;
+
 use bedload_testkit::Rng;
 
 use super::arrival::{Arrival, Input};
@@ -14,8 +16,12 @@ use crate::subjects::tables::{TABLE_BASELINE, TableEntrant, TableOptions, stores
 /// Ranges, rows and reads timed together after a load.
 const RANGES: usize = 200;
 const POINTS: usize = 2_000;
-/// Batches appended while the newest rows are read.
+/// The fewest batches appended while the newest rows are read.
 const BATCHES_BESIDE: usize = 50;
+/// Reads of the newest rows meanwhile: ten are beyond the 99th percentile.
+pub(super) const READS_BESIDE: usize = 1_100;
+/// The longest load in small commits, of which a store may make a few hundred a second.
+const SMALL_COMMITS: Duration = Duration::from_secs(5);
 
 const INGEST: [Case; 15] = {
     use Arrival::{InOrder, Scrambled, SecondLate};
@@ -45,7 +51,7 @@ pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
         .into_iter()
         .filter(|case| plan.takes_degree(&case.to_string()));
     let of_case = |case: Case| {
-        let rows = case.rows(most);
+        let rows = case.rows(most, plan);
         trial("table-ingest", &case, rows, plan).run(|round, samples| {
             for entrant in by_turns(&stores_and_files(), plan, round) {
                 let is_out = !case.is_durable && !entrant.can_relax;
@@ -102,7 +108,7 @@ pub(super) fn late(plan: &Plan) -> Vec<Record> {
     taken.flat_map(of_case).collect()
 }
 
-/// Loads a table many times as large as the memory of the stores.
+/// Loads a table many times as large as the caches of the stores; the system may cache all of it.
 pub(super) fn beyond_memory(plan: &Plan) -> Vec<Record> {
     let rows = plan.entries_of(4_000_000, 50_000_000);
     // A constant share of the rows at each scale: 64 MiB for 50 M rows.
@@ -133,7 +139,7 @@ pub(super) fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: 
     Trial::new(scenario, TABLE_BASELINE, plan)
         .param("degree", case)
         .param("rows", rows)
-        .param("batch", case.batch_rows.min(rows))
+        .param("batch", case.batch_of(rows, plan))
 }
 
 /// Returns the selected stores, in another order in each round.
@@ -159,9 +165,10 @@ pub(super) fn load(
     let dir = tempfile::tempdir().expect("a temporary directory");
     let request = Request::Load {
         input: *input,
-        batch_rows: case.batch_rows.min(input.rows),
+        batch_rows: case.batch_of(input.rows, plan),
         writers: case.writers,
         flushes: true,
+        most: case.is_small().then_some(SMALL_COMMITS),
     };
     let measure = || -> Result<(TableStage, Vec<Figure>), Failed> {
         let (mut stage, _) = TableStage::open(plan, entrant, &dir, options, None)?;
@@ -191,8 +198,10 @@ fn read(plan: &Plan, stage: TableStage, rows: usize, samples: &mut Samples) {
     });
     let batches = plan.tiny_or(1, BATCHES_BESIDE);
     let cold = Turns { turns: 1, warm: 0 };
+    let reads = plan.tiny_or(1, READS_BESIDE);
     ask_all(&mut stages, samples, cold, |_| Request::NewestBeside {
         rows: length,
         batches,
+        reads,
     });
 }

@@ -36,7 +36,7 @@ fn names(entrants: &[TableEntrant]) -> Vec<&'static str> {
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "table-ingest",
-        about: "rows in order, a second late and scrambled, in batches of 1 to 400,000, durable and relaxed, of 1 to 4 writers",
+        about: "rows in order, a second late and scrambled, in batches of 1 to 400,000, durable and relaxed, of 1 to 16 writers",
         subjects: || names(&stores_and_files()),
         run: ingest::ingest,
     },
@@ -54,7 +54,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "table-beyond-memory",
-        about: "scrambled rows of which a small part fits in memory: each tenth of the ingest, then ranges and rows",
+        about: "stores with small caches: each tenth of an ingest in order and scrambled, then ranges and rows",
         subjects: || names(&stores()),
         run: ingest::beyond_memory,
     },

@@ -1,6 +1,7 @@
 //! Requests to the process that runs a store, and its replies. Each is a line of JSON.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ pub(super) enum Request {
         batch_rows: usize,
         writers: usize,
         flushes: bool,
+        /// Ends the load after so long; for rows in order, as others change with their number.
+        most: Option<Duration>,
     },
     /// Compares all answers with the expected ones.
     Check,
@@ -35,8 +38,13 @@ pub(super) enum Request {
     Points { rows: usize, seed: u64 },
     /// Reads the newest rows.
     Newest { rows: usize, times: usize },
-    /// Reads the newest rows while a thread appends batches.
-    NewestBeside { rows: usize, batches: usize },
+    /// Reads the newest rows so often, if time allows, while a thread appends at least so many
+    /// batches.
+    NewestBeside {
+        rows: usize,
+        batches: usize,
+        reads: usize,
+    },
     /// Counts all rows, and a third of them.
     Count { seed: u64 },
     /// Removes the older half, and reclaims its space.

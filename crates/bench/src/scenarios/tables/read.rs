@@ -2,7 +2,7 @@
 
 use super::arrival::{Arrival, Input};
 use super::case::Case;
-use super::ingest::by_turns;
+use super::ingest::{READS_BESIDE, by_turns};
 use super::protocol::Request;
 use super::stage::{Failed, TableStage, Turns, ask_all};
 use crate::plan::Plan;
@@ -19,7 +19,7 @@ const RANGES: [(usize, usize); 3] = [(1, 400), (1_000, 100), (100_000, 3)];
 const POINTS: usize = 1_000;
 /// Newest rows read, and reads per turn.
 const NEWEST: [(usize, usize); 2] = [(100, 200), (1_000, 50)];
-/// Batches of 1,000 rows appended while the newest rows are read.
+/// The fewest batches of 1,000 rows appended while the newest rows are read.
 const BATCHES_BESIDE: usize = 50;
 
 /// Reads rows that arrived up to a second late in all ways.
@@ -59,9 +59,10 @@ fn load(
     let (mut stage, _) = TableStage::open(plan, entrant, dir, case.options(), None)?;
     stage.ask(&Request::Load {
         input,
-        batch_rows: case.batch_rows.min(input.rows),
+        batch_rows: case.batch_of(input.rows, plan),
         writers: 1,
         flushes,
+        most: None,
     })?;
     if flushes {
         stage.ask(&Request::Check)?;
@@ -105,12 +106,14 @@ fn read_all(plan: &Plan, stages: &mut Vec<TableStage>, rows: usize, samples: &mu
     // A file written once cannot be appended to concurrently.
     stages.retain(|stage| stage.entrant.is_store);
     let once = || Turns { turns: 1, warm: 0 };
-    let batches = plan.tiny_or(1, BATCHES_BESIDE);
-    ask_all(stages, samples, once(), |_| Request::NewestBeside {
-        rows: 1_000.min(rows),
-        batches,
-    });
     ask_all(stages, samples, once(), |_| Request::DeleteOlderHalf);
+    // The last, as stores append different numbers of rows beside their reads.
+    let (batches, reads) = (plan.tiny_or(1, BATCHES_BESIDE), plan.tiny_or(1, READS_BESIDE));
+    ask_all(stages, samples, once(), |_| Request::NewestBeside {
+        rows: 1_000.min(rows / 2),
+        batches,
+        reads,
+    });
 }
 
 /// Loads a store in durable batches, kills it, and opens it again: all rows must be there.

@@ -23,7 +23,7 @@ const EPOCH: i64 = 1_700_000_000 * SECOND;
 pub(super) enum Kind {
     /// A twentieth of the rows, of any times and sensors.
     Corrections,
-    /// A thousandth of the rows, each in a commit of its own.
+    /// A hundredth of the rows, each in a commit of its own.
     SingleCorrections,
     /// Half as many rows, into an empty table, of any sensors at any of a tenth as many times: few
     /// have the same key.
@@ -93,7 +93,7 @@ impl Upserts {
         };
         let all = match self.kind {
             Kind::Corrections => self.rows / 20,
-            Kind::SingleCorrections => (self.rows / 1_000).max(10),
+            Kind::SingleCorrections => (self.rows / 100).max(10),
             Kind::Scattered | Kind::Again => self.rows / 2,
         };
         let batches = (all / batch_rows).max(1);

@@ -7,7 +7,7 @@ use super::super::case::BATCH_ROWS;
 use super::super::oracle::Oracle;
 use super::super::process::Usage;
 use super::super::upserts::Upserts;
-use super::super::waits::{milliseconds, quantile};
+use super::super::waits::{milliseconds, quantiles};
 use crate::record::Figure;
 use crate::subjects::tables::{KeyedRow, Readings, RowId, TableStore, timed};
 
@@ -78,16 +78,14 @@ pub(super) fn load_and_upsert(
     assert_eq!(found, oracle.len(), "{name}: all rows");
     let in_all = waits.iter().sum::<Duration>() + flushing;
     waits.sort_unstable();
-    let at = |per_mille| milliseconds(quantile(&waits, per_mille));
     let written = (after.written_bytes - before.written_bytes) as f64;
     let rate = |rows: usize, time: Duration| rows as f64 / time.as_secs_f64() / 1e3;
-    let figures = vec![
+    let mut figures = vec![
         Figure::new("upserts", "krows/s", rate(rows, in_all)),
-        Figure::new("upsert p50", "ms", at(500)),
-        Figure::new("upsert longest", "ms", at(1000)),
         Figure::new("flush at the end", "ms", milliseconds(flushing)),
         Figure::new("written for an upsert", "bytes", written / rows as f64),
         Figure::new("all rows into Arrow", "krows/s", rate(found, reading)),
     ];
+    figures.extend(quantiles("upsert", "ms", &waits));
     (figures, oracle)
 }

@@ -9,9 +9,9 @@ mod sustained;
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bedload_testkit::Rng;
 
@@ -19,7 +19,7 @@ use super::arrival::{Arrival, Input};
 use super::oracle::Oracle;
 use super::process::{Usage, disk_bytes, forget_peak};
 use super::protocol::{Reply, Request};
-use super::waits::{microseconds, milliseconds, quantile, stalls, tenths};
+use super::waits::{microseconds, milliseconds, quantiles, stalls, tenths};
 use crate::record::Figure;
 use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
 use crate::threads::on_threads;
@@ -28,6 +28,8 @@ use crate::threads::on_threads;
 const WINDOW_ROWS: usize = 4 << 20;
 /// Rows of a batch appended during reads.
 const SMALL_BATCH_ROWS: usize = 1000;
+/// The longest time of reads beside a writer, if they are slow.
+const READS_BESIDE_TIME: Duration = Duration::from_secs(3);
 
 /// Serves requests from standard input on standard output until it ends.
 ///
@@ -100,12 +102,13 @@ impl Worker {
             batch_rows,
             writers,
             flushes,
-        } = request
+            most,
+        } = *request
         {
-            self.loaded = Some(*input);
-            let mut figures = self.load(input, *batch_rows, *writers, *flushes);
-            if *flushes {
-                let bytes = self.bytes_at_rest() as f64 / input.rows as f64;
+            let (mut figures, rows) = self.load(&input, batch_rows, writers, flushes, most);
+            self.loaded = Some(Input { rows, ..input });
+            if flushes {
+                let bytes = self.bytes_at_rest() as f64 / rows as f64;
                 figures.push(Figure::new("on the disk for a row", "bytes", bytes));
             }
             return figures;
@@ -139,7 +142,7 @@ impl Worker {
             Request::Ranges { rows, ranges, seed } => self.ranges(rows, ranges, seed),
             Request::Points { rows, seed } => self.points(rows, seed),
             Request::Newest { rows, times } => self.newest(rows, times),
-            Request::NewestBeside { rows, batches } => self.newest_beside(rows, batches),
+            Request::NewestBeside { rows, batches, reads } => self.newest_beside(rows, batches, reads),
             Request::Count { seed } => self.count(seed),
             Request::DeleteOlderHalf => self.delete_older_half(),
             Request::DeleteFew { ranges } => {
@@ -187,7 +190,15 @@ impl Worker {
         self.oracle.as_ref().expect("rows were loaded")
     }
 
-    fn load(&self, input: &Input, batch_rows: usize, writers: usize, flushes: bool) -> Vec<Figure> {
+    /// Appends rows, for at most so long; returns the figures and the number of rows.
+    fn load(
+        &self,
+        input: &Input,
+        batch_rows: usize,
+        writers: usize,
+        flushes: bool,
+        most: Option<Duration>,
+    ) -> (Vec<Figure>, usize) {
         let (store, times) = (self.store(), input.times());
         let process = store.process();
         let (mut waits, mut seconds, mut processor_seconds) = (Vec::new(), 0.0, 0.0);
@@ -206,7 +217,10 @@ impl Worker {
             let next = AtomicUsize::new(0);
             let (each, _) = on_threads(writers, |_| {
                 let (mut waits, mut all) = (Vec::new(), Duration::ZERO);
-                while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while most.is_none_or(|most| all < most) {
+                    let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
                     let ((), wait) = timed(|| store.append(batch));
                     waits.push((batch.len(), wait));
                     all += wait;
@@ -218,6 +232,9 @@ impl Worker {
             let after = Usage::of(process);
             processor_seconds += after.processor_seconds - before.processor_seconds;
             peak = peak.max(after.peak_bytes.saturating_sub(resident));
+            if most.is_some_and(|most| seconds >= most.as_secs_f64()) {
+                break;
+            }
         }
         let mut flush = 0.0;
         if flushes {
@@ -228,7 +245,8 @@ impl Worker {
             processor_seconds += after.processor_seconds - before.processor_seconds;
             peak = peak.max(after.peak_bytes.saturating_sub(resident.unwrap_or(0)));
         }
-        let rows = times.len() as f64;
+        let loaded: usize = waits.iter().map(|(rows, _)| rows).sum();
+        let rows = loaded as f64;
         let mut figures = vec![
             Figure::new("ingest", "krows/s", rows / (seconds + flush) / 1e3),
             Figure::new("flush at the end", "ms", flush * 1e3),
@@ -243,7 +261,7 @@ impl Worker {
             Figure::new("written for a row", "bytes", written as f64 / rows),
             Figure::new("peak memory", "MiB", peak as f64 / f64::from(1 << 20)),
         ]);
-        figures
+        (figures, loaded)
     }
 
     fn ranges(&self, rows: usize, ranges: usize, seed: u64) -> Vec<Figure> {
@@ -303,52 +321,57 @@ impl Worker {
         )]
     }
 
-    fn newest_beside(&mut self, rows: usize, batches: usize) -> Vec<Figure> {
+    /// Reads the newest rows while a thread appends batches, each made just before it, until there
+    /// are as many of both as asked for, or reads are slow.
+    fn newest_beside(&mut self, rows: usize, batches: usize, reads: usize) -> Vec<Figure> {
         let oracle = self.oracle();
-        let first = oracle.len();
-        let after = Input {
-            arrival: Arrival::InOrder,
-            rows: batches * SMALL_BATCH_ROWS,
-            seed: 1,
+        let (first, from) = (oracle.len(), oracle.time(oracle.len()));
+        let batch = |number: usize| {
+            let after = number * SMALL_BATCH_ROWS;
+            let input = Input {
+                arrival: Arrival::InOrder,
+                rows: SMALL_BATCH_ROWS,
+                seed: 1,
+            };
+            let mut times = input.times();
+            let shift = from - times[0] + input.arrival.advance(after);
+            times.iter_mut().for_each(|time| *time += shift);
+            Readings::new(first + after, &times)
         };
-        let mut times = after.times();
-        let shift = oracle.time(first) - times.first().copied().unwrap_or(0);
-        times.iter_mut().for_each(|time| *time += shift);
-        let firsts = (first..).step_by(SMALL_BATCH_ROWS);
-        let batches: Vec<Readings> = firsts
-            .zip(times.chunks(SMALL_BATCH_ROWS))
-            .map(|(first, times)| Readings::new(first, times))
-            .collect();
-        let is_done = AtomicBool::new(false);
-        let (mut waits, written) = thread::scope(|scope| {
-            let writing = scope.spawn(|| {
-                let all: Duration = batches
-                    .iter()
-                    .map(|batch| timed(|| self.store().append(batch)).1)
-                    .sum();
-                is_done.store(true, Ordering::Release);
-                all
+        let (done, begun) = (AtomicUsize::new(0), Instant::now());
+        let (mut waits, (ids, writing)) = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let (mut ids, mut all) = (Vec::new(), Duration::ZERO);
+                let is_read =
+                    || done.load(Ordering::Acquire) >= reads || begun.elapsed() >= READS_BESIDE_TIME;
+                for number in 0.. {
+                    if number >= batches && is_read() {
+                        break;
+                    }
+                    let batch = batch(number);
+                    all += timed(|| self.store().append(&batch)).1;
+                    ids.extend(batch.ids());
+                }
+                (ids, all)
             });
             let mut waits = Vec::new();
-            while !is_done.load(Ordering::Acquire) || waits.is_empty() {
+            while waits.is_empty() || !writer.is_finished() {
                 waits.push(self.newest_once(rows));
+                done.store(waits.len(), Ordering::Release);
             }
-            (waits, writing.join().expect("the writer does not panic"))
+            (waits, writer.join().expect("the writer does not panic"))
         });
         waits.sort_unstable();
+        let rate = ids.len() as f64 / writing.as_secs_f64() / 1e3;
         let oracle = self.oracle.as_mut().expect("rows were loaded");
-        oracle.extend(batches.iter().flat_map(Readings::ids));
-        let at = |per_mille| microseconds(quantile(&waits, per_mille));
-        let rate = times.len() as f64 / written.as_secs_f64() / 1e3;
-        vec![
-            Figure::new(format!("newest {rows} beside a writer p50"), "us", at(500)),
-            Figure::new(format!("newest {rows} beside a writer p99"), "us", at(990)),
-            Figure::new(
-                format!("written beside, batches of {SMALL_BATCH_ROWS}"),
-                "krows/s",
-                rate,
-            ),
-        ]
+        oracle.extend(ids.into_iter());
+        let mut figures = quantiles(&format!("newest {rows} beside a writer"), "us", &waits);
+        figures.push(Figure::new(
+            format!("written beside, batches of {SMALL_BATCH_ROWS}"),
+            "krows/s",
+            rate,
+        ));
+        figures
     }
 
     fn count(&self, seed: u64) -> Vec<Figure> {
@@ -377,8 +400,8 @@ impl Worker {
         oracle.delete(&[(i64::MIN, middle)]);
         self.oracle().check(self.store(), &self.name);
         vec![
-            Figure::new("delete the older half", "ms", milliseconds(deleting)),
-            Figure::new("flush behind that", "ms", milliseconds(flushing)),
+            Figure::new("commit of the deletion", "ms", milliseconds(deleting)),
+            Figure::new("flush after that", "ms", milliseconds(flushing)),
             Figure::new("disk left of before", "%", flushed / before * 100.0),
             Figure::new("give its space back", "ms", milliseconds(reclaiming)),
             Figure::new("disk left of before, given back", "%", reclaimed / before * 100.0),

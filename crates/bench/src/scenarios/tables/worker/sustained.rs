@@ -8,7 +8,7 @@ use bedload_testkit::Rng;
 
 use super::super::arrival::{Arrival, Input};
 use super::super::process::{Usage, forget_peak};
-use super::super::waits::{microseconds, milliseconds, quantile, tenths};
+use super::super::waits::{quantiles, stalls, tenths};
 use crate::record::Figure;
 use crate::subjects::tables::{Checksum, Readings, RowId, TableStore, row_checksum, timed};
 
@@ -99,8 +99,6 @@ pub(super) fn append_and_read(
     let mut found = Checksum::default();
     store.range(i64::MIN, i64::MAX, &mut |batch| found.add(batch));
     assert_eq!(found, expected, "all rows that were appended");
-    let mut sorted: Vec<Duration> = waits.iter().map(|&(_, wait)| wait).collect();
-    sorted.sort_unstable();
     let in_all = (appending + flushing).as_secs_f64();
     let written = after.written_bytes - before.written_bytes;
     let peak = after.peak_bytes.saturating_sub(before.resident_bytes);
@@ -110,17 +108,10 @@ pub(super) fn append_and_read(
         Figure::new("written for a row", "bytes", written as f64 / rows as f64),
         Figure::new("peak memory", "MiB", peak as f64 / f64::from(1 << 20)),
     ];
-    let quantiles = [("p50", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)];
-    for (name, per_mille) in quantiles {
-        let wait = milliseconds(quantile(&sorted, per_mille));
-        figures.push(Figure::new(format!("append {name}"), "ms", wait));
-    }
-    for (name, reads) in [("newest 1000", &reads.newest), ("ranges of 1000", &reads.ranges)] {
-        for (of, per_mille) in quantiles.into_iter().filter(|_| !reads.is_empty()) {
-            let wait = microseconds(quantile(reads, per_mille));
-            figures.push(Figure::new(format!("{name} {of}"), "us", wait));
-        }
-    }
-    figures.extend(tenths(&waits).pop());
+    figures.extend(stalls(&waits));
+    figures.extend(quantiles("newest 1000", "us", &reads.newest));
+    figures.extend(quantiles("ranges of 1000", "us", &reads.ranges));
+    // The ratios are after the ten rates.
+    figures.extend(tenths(&waits).into_iter().skip(10));
     (figures, rows)
 }
