@@ -35,9 +35,24 @@ pub(super) fn is_rate(unit: &str) -> bool {
     matches!(unit, "krows/s" | "times")
 }
 
-/// Returns our lead over the best peer: above 1, we are better.
-pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str) -> Option<f64> {
-    let ours = results.figure(file, degree, metric, TABLE_BASELINE)?;
+/// The figures that make up a deletion: some stores do the work in the flush after it.
+pub(super) const DELETION: &[&str] = &["commit of the deletion", "flush after that"];
+
+/// Returns the sum of the medians of some figures.
+pub(super) fn sum_of_medians(
+    results: &Results,
+    file: &str,
+    degree: &str,
+    metrics: &[&str],
+    subject: &str,
+) -> Option<f64> {
+    let median = |metric: &&str| Some(results.figure(file, degree, metric, subject)?.median);
+    metrics.iter().map(median).sum()
+}
+
+/// Returns the lead of a subject of ours over the best peer: above 1, we are better.
+pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str, ours: &str) -> Option<f64> {
+    let ours = results.figure(file, degree, metric, ours)?;
     let (_, records) = results.file(file)?;
     let peers = subjects(records).into_iter();
     let peers = peers.filter(|name| ![TABLE_BASELINE, SAME_AGAIN, FILE_SUBJECT].contains(name));

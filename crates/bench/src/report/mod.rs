@@ -12,6 +12,7 @@ mod losses;
 mod page;
 mod results;
 mod summary;
+mod versions;
 
 pub use comparison::compare;
 pub use page::{DOCUMENTS, write_tables};

@@ -136,8 +136,17 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     } else {
         number(most)
     };
+    let turns = match rounds {
+        1 => "one turn".to_owned(),
+        _ => format!("medians of up to {rounds} turns"),
+    };
+    let peers = if origin.peers.is_empty() {
+        String::new()
+    } else {
+        format!(" Versions: {}.", origin.peers.join(", "))
+    };
     let sentence = format!(
-        "on {} (UTC), commit {}, {}; {entries} {size}, medians of up to {rounds} turns. {}",
+        "on {} (UTC), commit {}, {}; {entries} {size}, {turns}.{peers} {}",
         origin.date, origin.commit, origin.machine, origin.note
     );
     Some(format!("`{}`\n\n{}", origin.command, wrapped(&sentence)))
@@ -179,14 +188,30 @@ fn line(name: &str, metric: &str, file: &str, setting: &str, subjects: &[&str], 
         || "–".to_owned(),
         |kept| format!("{}–{}", number(kept.min), number(kept.max)),
     );
-    let ahead = ahead(results, file, setting, metric).map_or_else(|| "–".to_owned(), number);
-    format!("| {name} | {} | {spread} | {ahead} |\n", cells.join(" | "))
+    let spread = if has_spread(results, file) {
+        format!(" {spread} |")
+    } else {
+        String::new()
+    };
+    let ahead = ahead(results, file, setting, metric, TABLE_BASELINE).map_or_else(|| "–".to_owned(), number);
+    format!("| {name} | {} |{spread} {ahead} |\n", cells.join(" | "))
 }
 
-fn head(first: &str, subjects: &[&str]) -> String {
+/// Returns whether a file has figures of several turns, so that they differ.
+fn has_spread(results: &Results, file: &str) -> bool {
+    let records = results.file(file).map_or(&[][..], |(_, records)| records);
+    records.iter().any(|kept| kept.rounds > 1)
+}
+
+fn head(first: &str, subjects: &[&str], has_spread: bool) -> String {
     let names = subjects.join(" | ");
-    let dashes = rule(1, subjects.len() + 2);
-    format!("| {first} | {names} | ours, least to most | ahead |\n|{dashes}\n")
+    let (spread, columns) = if has_spread {
+        (" ours, least to most |", 2)
+    } else {
+        ("", 1)
+    };
+    let dashes = rule(1, subjects.len() + columns);
+    format!("| {first} | {names} |{spread} ahead |\n|{dashes}\n")
 }
 
 fn settings(file: &str, metric: &str, results: &Results) -> Option<String> {
@@ -194,7 +219,7 @@ fn settings(file: &str, metric: &str, results: &Results) -> Option<String> {
     let of_metric = || records.iter().filter(|kept| kept.metric == metric);
     let unit = &of_metric().next()?.unit;
     let subjects = subjects(records);
-    let mut text = head(&format!("{metric}, {unit}"), &subjects);
+    let mut text = head(&format!("{metric}, {unit}"), &subjects, has_spread(results, file));
     for setting in distinct(of_metric().map(Kept::setting)) {
         text += &line(setting, metric, file, setting, &subjects, results);
     }
@@ -303,7 +328,7 @@ fn plain_line(name: &str, cells: impl Iterator<Item = String>) -> String {
 fn metrics_of(file: &str, setting: &str, metrics: &str, results: &Results) -> Option<String> {
     let (_, records) = results.file(file)?;
     let subjects = subjects(records);
-    let mut text = head("", &subjects);
+    let mut text = head("", &subjects, has_spread(results, file));
     for metric in metrics.split("; ") {
         let mut kept = records.iter().filter(|kept| kept.setting() == setting);
         let unit = &kept.find(|kept| kept.metric == metric)?.unit;

@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::figures::distinct;
+use super::versions::version_of;
 use crate::record::Record;
 
 /// The origin of results: the first line of a file.
@@ -23,6 +25,9 @@ pub struct Origin {
     pub machine: String,
     /// A remark, such as on concurrent load.
     pub note: String,
+    /// The peers that took part, with their versions; set when results are written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<String>,
 }
 
 /// Returns the output of a program without its last line end; empty if it fails.
@@ -84,18 +89,30 @@ impl Origin {
                 said("uname", &["-r"])
             ),
             note: note.to_owned(),
+            peers: Vec::new(),
         }
     }
 }
 
-/// Writes results to a file, but for figures of nothing, such as the mean of no walks.
+/// Writes results to a file with the versions of the peers that have some, but for figures of
+/// nothing, such as the mean of no walks.
 ///
 /// # Errors
 ///
 /// The file cannot be written.
 pub fn write_results(path: &Path, origin: &Origin, records: &[Record]) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    serde_json::to_writer(&mut file, origin)?;
+    let mut subjects = distinct(records.iter().map(|record| &*record.subject));
+    subjects.sort_unstable();
+    let peers = subjects.into_iter().filter_map(|subject| {
+        let version = version_of(subject)?;
+        Some(format!("{subject} {version}"))
+    });
+    let origin = Origin {
+        peers: peers.collect(),
+        ..origin.clone()
+    };
+    serde_json::to_writer(&mut file, &origin)?;
     writeln!(file)?;
     for record in records.iter().filter(|record| record.median.is_finite()) {
         serde_json::to_writer(&mut file, record)?;
