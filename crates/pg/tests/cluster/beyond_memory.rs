@@ -19,7 +19,7 @@ use postgres::types::ToSql;
 
 use crate::cluster::Cluster;
 use crate::results::{Figure, Results};
-use crate::rows::{Rng, check, execute, number};
+use crate::rows::{Rng, check, execute, number, until};
 
 const SUBJECTS: [&str; 3] = ["no index", "btree", "bedload"];
 /// Turns of each subject at each figure, which divide its time.
@@ -29,6 +29,14 @@ const KEY_BITS: u32 = 62;
 const LOAD_ROWS: u64 = 100_000;
 /// Different keys of warm lookups.
 const WARM_KEYS: u64 = 500;
+
+/// With fewer waits beyond it, a quantile says little more than the longest.
+const BEYOND_MIN: usize = 10;
+/// The merges under way.
+const MERGING: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'bedload worker' AND state = 'active'";
+/// By when the server has started a worker that a commit asked for.
+const WORKER_START: Duration = Duration::from_millis(50);
 
 /// The least memory of a server that is measured: besides its buffers, three sessions have some 20
 /// MiB of their own while one of them commits [`LOAD_ROWS`], and what it writes must fit, too.
@@ -219,6 +227,22 @@ impl Subject {
         copy.finish().expect("rows");
     }
 
+    /// Waits until no merge is under way, so that none takes the time of the next subject.
+    fn settle(&mut self) {
+        if self.name == "bedload" {
+            std::thread::sleep(WORKER_START);
+            until(&mut self.client, MERGING, 0);
+        }
+    }
+
+    /// Settles, and adds how long that took.
+    fn settle_after(&mut self, what: &str) {
+        let begin = Instant::now();
+        self.settle();
+        let metric = format!("{what}, merges after it");
+        self.add(&metric, "ms", begin.elapsed().as_secs_f64() * 1e3);
+    }
+
     /// Copies rows for some time.
     fn copy_for(&mut self, what: &str, rows_per_copy: u64, time: Duration) {
         let (begin, first) = (Instant::now(), self.next);
@@ -231,6 +255,7 @@ impl Subject {
         let rate = (self.next - first) as f64 / begin.elapsed().as_secs_f64();
         self.add(what, "rows/s", rate);
         self.add_waits(what, waits);
+        self.settle_after(what);
     }
 
     /// Commits single rows for some time.
@@ -247,6 +272,7 @@ impl Subject {
             self.next += 1;
         }
         self.add_waits("commit of a row", waits);
+        self.settle_after("commit of a row");
     }
 
     /// Checks that no row is lost, and stores what was measured.
@@ -273,7 +299,11 @@ impl Subject {
         for (what, mut waits) in self.waits {
             waits.sort_by(f64::total_cmp);
             for (name, per_mille) in [("median", 500), ("p99", 990), ("p99.9", 999), ("longest", 1000)] {
-                let at = (waits.len() * per_mille / 1000).min(waits.len() - 1);
+                let last = waits.len() - 1;
+                let at = (waits.len() * per_mille / 1000).min(last);
+                if per_mille < 1000 && last - at < BEYOND_MIN {
+                    continue;
+                }
                 store(&format!("{what}, {name}"), "ms", vec![waits[at]]);
             }
         }
@@ -288,6 +318,7 @@ fn load(subjects: &mut [Subject], rows: u64) {
             while subject.next < end {
                 subject.copy(LOAD_ROWS.min(end - subject.next));
             }
+            subject.settle();
             let metric = match tenth {
                 0 => "load, first tenth",
                 9 => "load, last tenth",
@@ -385,6 +416,14 @@ fn reads(subject: &mut Subject, rows: u64, round: u32, time: Duration) {
     }
 }
 
+/// Puts the subjects in a random order, so that none always follows the same one.
+fn shuffle(subjects: &mut [Subject], rng: &mut Rng) {
+    for end in (1..subjects.len()).rev() {
+        let other = usize::try_from(rng.below(end as u64 + 1)).expect("few");
+        subjects.swap(end, other);
+    }
+}
+
 fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
     let mut subjects = SUBJECTS.map(|name| Subject::create(cluster, name));
     load(&mut subjects, scale.rows);
@@ -412,7 +451,9 @@ fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
     execute(&mut subjects[0].client, "CHECKPOINT");
     let time = scale.time / ROUNDS;
     let is_measured = scale.memory_mib.is_some();
+    let mut order = Rng::new(1);
     for round in 0..ROUNDS {
+        shuffle(&mut subjects, &mut order);
         for subject in subjects.iter_mut().filter(|subject| subject.has_index()) {
             if is_measured {
                 pin(&mut subject.client, "0");
@@ -429,12 +470,14 @@ fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
     let long = LOAD_ROWS.min(scale.rows);
     for (what, rows_per_copy) in [("COPY of 1,000 rows", 1000), ("COPY of 100,000 rows", long)] {
         for _ in 0..ROUNDS {
+            shuffle(&mut subjects, &mut order);
             for subject in &mut subjects {
                 subject.copy_for(what, rows_per_copy, time);
             }
         }
     }
     for _ in 0..ROUNDS {
+        shuffle(&mut subjects, &mut order);
         for subject in &mut subjects {
             subject.commit_for(time);
         }
