@@ -21,7 +21,7 @@ const BATCHES_BESIDE: usize = 50;
 /// Reads of the newest rows meanwhile: ten are beyond the 99th percentile.
 pub(super) const READS_BESIDE: usize = 1_100;
 /// The longest load in small commits, of which a store may make a few hundred a second.
-const SMALL_COMMITS: Duration = Duration::from_secs(5);
+const SMALL_COMMITS: Duration = Duration::from_secs(3);
 
 const INGEST: [Case; 15] = {
     use Arrival::{InOrder, Scrambled, SecondLate};
