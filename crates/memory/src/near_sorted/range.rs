@@ -55,7 +55,9 @@ impl NearSortedTree {
             self.tree.scan_between((lower, upper), passes, visit);
         }
         if upper >= self.tail.fence && lower <= self.tail.end {
-            self.tail.merge_late(&mut self.tree.scratch.run);
+            if passes == 0 || self.tail.is_merge_worth(lower, upper) {
+                self.tail.merge_late(&mut self.tree.scratch.run);
+            }
             self.tail.visit(lower, upper, visit);
         }
         let ahead = (lower.max(self.tail.end), upper.min(NO_KEY - 1));
@@ -123,5 +125,35 @@ impl ExclusiveMap for NearSortedTree {
             return (lower < from).then(|| from - 1);
         }
         self.tree.read_down_below(lower, upper, entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_after_each_late_key_moves_each_entry_a_few_times() {
+        const KEYS: u64 = if cfg!(miri) { 300 } else { 20_000 };
+        // Ever later keys, and keys anywhere, before the only one in order.
+        let descending = (0..KEYS).rev();
+        let anywhere = (0..KEYS).map(|key| key * 7_919 % KEYS);
+        for keys in [descending.collect::<Vec<u64>>(), anywhere.collect()] {
+            let mut tree = NearSortedTree::new();
+            tree.insert(KEYS, KEYS);
+            for &key in &keys {
+                tree.insert(key, key);
+                let mut found = Vec::new();
+                tree.scan(key..=key, |keys, values| {
+                    found.extend(keys.iter().copied().zip(values.iter().copied()));
+                });
+                assert_eq!(found, [(key, key)]);
+            }
+            let moved = tree.arrivals().moved;
+            assert!(moved < 40 * KEYS, "{moved} moved for {KEYS} keys");
+            let mut sum = 0;
+            tree.scan(.., |_, values| sum += values.iter().sum::<u64>());
+            assert_eq!(sum, KEYS * (KEYS + 1) / 2);
+        }
     }
 }

@@ -157,14 +157,14 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     /// Removes a key; returns its value. Within the range of the buffer's keys this leaves a
-    /// tombstone.
+    /// tombstone, unless there is no such key.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if !self.zone.contains(key) {
             return self.base.remove(key);
         }
-        let removed = self.get(key);
+        let removed = self.get(key)?;
         self.push(Buffered { key, value: None });
-        removed
+        Some(removed)
     }
 
     /// Drains all of the buffer.

@@ -541,3 +541,15 @@ fn what_is_measured_decides_how_a_buffer_is_sorted() {
         "{scrambled:?}"
     );
 }
+
+#[test]
+fn a_removal_of_no_key_takes_no_room_in_the_buffer() {
+    let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(100));
+    (0..50).for_each(|key| tree.insert(2 * key, key));
+    for key in 0..49 {
+        assert_eq!(tree.remove(2 * key + 1), None);
+    }
+    assert_eq!(tree.buffered(), 50);
+    assert_eq!(tree.remove(20), Some(10));
+    assert_eq!((tree.get(20), tree.remove(20)), (None, None));
+}

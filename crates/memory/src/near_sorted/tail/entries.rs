@@ -9,6 +9,10 @@ use crate::search::keys::EntryColumns;
 /// Entries that a reader joins at once.
 const JOINED_AT_ONCE: usize = 1024;
 
+/// A range merges late entries if the sorted ones are no more than this many times what it reads or
+/// what is late.
+const MERGED_TIMES: usize = 8;
+
 /// Entries up to the end of the order, from which leaves are packed when no more late keys are
 /// expected among them.
 ///
@@ -102,6 +106,15 @@ impl Tail {
             self.sorted.values.remove(rank)
         });
         late.or(sorted)
+    }
+
+    /// Whether a range should merge the late entries: that copies the whole tail. Otherwise it joins
+    /// those that it meets, or a short range after each late key would copy the tail each time.
+    pub(crate) fn is_merge_worth(&self, lower: u64, upper: u64) -> bool {
+        let keys = &self.sorted.keys;
+        let from = keys.partition_point(|&key| key < lower);
+        let read = keys[from..].partition_point(|&key| key <= upper);
+        keys.len() <= MERGED_TIMES * read.max(self.late.len())
     }
 
     /// Merges late entries into the sorted part; returns whether there were any.
