@@ -139,7 +139,8 @@ mod tests {
             .expect("a sound disk");
     }
 
-    /// Appends batches of `times` until a flush may be due; whether it is, and after how many bytes.
+    /// Appends batches of `times` until a flush may be due; tells whether it is, and how many bytes
+    /// there are.
     fn fill(engine: &Engine, mut times: impl FnMut(i64) -> i64) -> (bool, usize) {
         for batch in 0.. {
             append(engine, (batch * 100..(batch + 1) * 100).map(&mut times));

@@ -108,8 +108,9 @@ impl Tail {
         late.or(sorted)
     }
 
-    /// Whether a range should merge the late entries: that copies the whole tail. Otherwise it joins
-    /// those that it meets, or a short range after each late key would copy the tail each time.
+    /// Whether a range should merge the late entries, which copies the whole tail. Otherwise it
+    /// joins those that it meets, or a short range after each late key would copy the tail each
+    /// time.
     pub(crate) fn is_merge_worth(&self, lower: u64, upper: u64) -> bool {
         let keys = &self.sorted.keys;
         let from = keys.partition_point(|&key| key < lower);
