@@ -30,7 +30,7 @@ const TABLE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     512 << 10
 };
 
-/// Whether the present rows were seen not to be in order, so that they need not be looked at again.
+/// Whether the rows in memory were seen not to be in order: then commits need not ask again.
 #[derive(Debug, Default)]
 pub(super) struct FlushDue {
     waits: AtomicBool,
@@ -56,7 +56,7 @@ impl Engine {
         may_be_early || is_half_full(active, limit)
     }
 
-    /// Whether a flush is due. If the rows are not in order, none is before there are more.
+    /// Whether a flush is due. Rows that are not in order wait until there are more.
     pub(super) fn is_due(&self) -> bool {
         let view = self.view();
         if !self.may_be_due(view.active()) {
@@ -77,7 +77,7 @@ fn is_half_full(active: &Generation, limit: usize) -> bool {
         || active.deletions_weight() >= DELETIONS_FLUSHED
 }
 
-/// Whether hardly any row in memory is late, or a flush would make later ones so.
+/// Whether few rows in memory are late, and a flush would make few of the next ones late.
 fn is_in_order(view: &View) -> bool {
     let active = view.active();
     let tables = active.tables();
@@ -88,7 +88,7 @@ fn is_in_order(view: &View) -> bool {
     for id in tables {
         let table = view.catalogue.get(id);
         let (Some(head), Some(order)) = (active.head(id), table.and_then(|table| table.order())) else {
-            // Of a sparse table, whose blocks are written whole, or dropped.
+            // A sparse table writes whole blocks: fewer, the more rows a flush has.
             return false;
         };
         rows += head.len();

@@ -56,7 +56,7 @@ impl Engine {
         })?;
         // Only under the lock is the answer final: others may have created the store meanwhile.
         let is_there = entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries));
-        if !is_there {
+        if !is_there && !creates_dir {
             check_no_log(&*disk, dir)?;
         }
         let begun = if is_there {

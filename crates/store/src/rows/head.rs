@@ -269,8 +269,9 @@ impl Head {
         self.parts.sorted().iter().map(of_run).sum()
     }
 
-    /// How many rows a flush would write among those up to the time `flushed`, or write although
-    /// later ones may precede them: those that the newest quarter overtook.
+    /// How many rows speak against a flush: those up to the time `flushed`, the latest in pages, as
+    /// they are late; and those later than a row of the newest quarter, as rows that are still to
+    /// come may precede them, too.
     pub(crate) fn late_rows(&self, flushed: Option<i64>) -> usize {
         let runs = self.runs(u64::MAX);
         let quarter = runs.iter().map(|run| run.len()).sum::<usize>() / 4;

@@ -166,6 +166,17 @@ fn a_table_that_no_flush_gets_past_can_be_dropped() {
     assert_eq!(count(&store.table("b").expect("there")), rows[1] + BATCH);
 }
 
+/// Opens a store on a disk with a damaged page, and appends to both tables: no flush gets past.
+fn stuck(disk: &SimDisk) -> Store {
+    let store = open(disk, options()).expect("opens");
+    for table in &tables(&store) {
+        let appended = table.append(&batch(OLD..OLD + BATCH));
+        appended.expect("the log is sound");
+    }
+    assert!(store.flush().is_err_and(|error| is_damage(&error)));
+    store
+}
+
 #[test]
 fn a_drop_that_finds_the_disk_full_halfway_is_finished_with_the_reserve() {
     let (sound, [place, _]) = build();
@@ -173,13 +184,7 @@ fn a_drop_that_finds_the_disk_full_halfway_is_finished_with_the_reserve() {
     for call in 1.. {
         let disk = sound.copy();
         disk.change(&data(), place, 1);
-        let store = open(&disk, options()).expect("opens");
-        let [a, b] = tables(&store);
-        for table in [&a, &b] {
-            let appended = table.append(&batch(OLD..OLD + BATCH));
-            appended.expect("the log is sound");
-        }
-        assert!(store.flush().is_err_and(|error| is_damage(&error)));
+        let store = stuck(&disk);
         disk.set_fault(Some(Fault {
             call: disk.calls() + call,
             kind: FaultKind::NoSpace,
@@ -219,13 +224,8 @@ fn a_drop_that_finds_the_disk_full_halfway_is_finished_with_the_reserve() {
 fn each_of_two_tables_that_no_flush_gets_past_can_be_dropped() {
     let (disk, places) = build();
     places.iter().for_each(|&place| disk.change(&data(), place, 1));
-    let store = open(&disk, options()).expect("opens");
+    let store = stuck(&disk);
     let [a, b] = tables(&store);
-    for table in [&a, &b] {
-        let appended = table.append(&batch(OLD..OLD + BATCH));
-        appended.expect("the log is sound");
-    }
-    assert!(store.flush().is_err_and(|error| is_damage(&error)));
     store.drop_table("a").expect("its rows are given up");
     b.append(&batch(OLD + BATCH..OLD + 2 * BATCH))
         .expect("there is memory");

@@ -1,34 +1,20 @@
 //! Reading one row, among many of its time: in heads, in runs and across intervals of the tree.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use bedload_testkit::Rng;
 
-use super::workload::{columns, open, options};
+use super::workload::{columns, open, options, rows};
 use crate::Value;
 use crate::disk::sim::SimDisk;
 use crate::rows::TableSchema;
 use crate::store::Table;
 
-fn append(table: &Table, rows: &[(i64, i64)]) {
-    let times = rows.iter().map(|&(_, time)| time);
-    let ids = rows.iter().map(|&(id, _)| id);
-    let batch = RecordBatch::try_new(
-        columns(),
-        vec![
-            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
-            Arc::new(Int64Array::from_iter_values(ids.clone())),
-            Arc::new(
-                ids.map(|id| (id % 3 > 0).then(|| id.to_string()))
-                    .collect::<StringArray>(),
-            ),
-        ],
-    );
-    table
-        .append(&batch.expect("columns of one length"))
-        .expect("a sound disk");
+/// Appends rows of some ids and times.
+fn append(table: &Table, of: &[(i64, i64)]) {
+    let of: Vec<(i64, i64)> = of.iter().map(|&(id, time)| (time, id)).collect();
+    let batch = rows(&of, |id| (id % 3 > 0).then(|| id.to_string()));
+    table.append(&batch).expect("a sound disk");
 }
 
 /// The id that a table has for a time.

@@ -1,32 +1,21 @@
 //! Which rows a scan looks at, and how it goes on after those that it passes over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_array::{Int64Array, RecordBatch};
 use bedload_columns::{Operator, Predicate};
 use bedload_testkit::Rng;
 
-use super::workload::{columns, open, options};
+use super::workload::{columns, open, options, rows};
 use crate::disk::sim::SimDisk;
 use crate::rows::{TableSchema, searches};
 use crate::store::{Store, Table};
 
-/// Appends rows of some ids, whose texts follow from the ids.
-fn append(table: &Table, rows: &[(i64, i64)]) {
-    let times = rows.iter().map(|&(time, _)| time);
-    let ids = rows.iter().map(|&(_, id)| id);
-    let batch = RecordBatch::try_new(
-        columns(),
-        vec![
-            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
-            Arc::new(Int64Array::from_iter_values(ids.clone())),
-            Arc::new(StringArray::from_iter_values(ids.map(|id| (id % 7).to_string()))),
-        ],
-    );
-    let batch = batch.expect("columns of one length");
+/// Appends rows of some times and ids.
+fn append(table: &Table, of: &[(i64, i64)]) {
+    let batch = rows(of, |id| Some((id % 7).to_string()));
     table.append(&batch).expect("a sound disk");
 }
 

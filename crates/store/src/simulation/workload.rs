@@ -61,6 +61,21 @@ pub(super) fn columns() -> SchemaRef {
     ]))
 }
 
+/// Rows of some times and ids, whose texts follow from the ids.
+pub(super) fn rows(rows: &[(i64, i64)], text: impl Fn(i64) -> Option<String>) -> RecordBatch {
+    let times = rows.iter().map(|&(time, _)| time);
+    let ids = rows.iter().map(|&(_, id)| id);
+    let batch = RecordBatch::try_new(
+        columns(),
+        vec![
+            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(ids.map(text).collect::<StringArray>()),
+        ],
+    );
+    batch.expect("columns of one length")
+}
+
 pub(super) fn table_name(writer: usize) -> String {
     format!("writer {writer}")
 }

@@ -416,8 +416,8 @@ impl Log {
         Ok(end)
     }
 
-    /// Opens the last of the spares that can be written over; forgets those after it, as with any
-    /// that were removed, another file does.
+    /// Opens the last spare. Spares that cannot be opened, because they were removed or replaced,
+    /// are forgotten: a new file does as well.
     fn open_spare(&self, state: &mut State) -> Result<Option<Box<dyn DiskFile>>> {
         while let Some((spare, _)) = state.spares.last() {
             match spare.open(&*self.disk) {
