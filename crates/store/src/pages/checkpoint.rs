@@ -268,6 +268,12 @@ impl ReadCheckpoint {
     fn read(file: &PageFile, superblock: &Superblock) -> Result<Self> {
         let mut fixtures = Vec::new();
         let (map, leaves) = read_map(file, superblock, &mut fixtures)?;
+        // Places are given out and freed by these lengths, of pages that are never read, too.
+        if let Some((id, slot)) = map.iter().find(|(_, slot)| !file.may_take(slot.places)) {
+            let place = format!("the page map of checkpoint {}", superblock.checkpoint);
+            let reason = format!("page {id} is said to take {} places", slot.places);
+            return Err(Error::corrupt(file.path(), place, reason));
+        }
         let catalogue = read_catalogue(file, superblock, &mut fixtures)?;
         let parts = catalogue.written.values().flat_map(|part| &part.places);
         let single = leaves.iter().chain(parts).chain(&fixtures);

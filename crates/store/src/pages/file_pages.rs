@@ -56,7 +56,7 @@ impl FilePagesOptions {
     }
 
     /// Bytes of memory for pages, at least 24 pages. A quarter of them is for pages that were
-    /// changed and not yet written. The map from pages to places takes 8 bytes a page beside it.
+    /// changed and not yet written. The map from pages to places takes 12 bytes a page beside it.
     #[must_use]
     pub const fn cache_bytes(self, bytes: usize) -> Self {
         Self {

@@ -157,9 +157,7 @@ impl PageFile {
         let damaged = |reason: String| Error::corrupt(&self.path, place(), reason);
         let mut page = match slot.places {
             1 => self.cache.page(self.page_bytes),
-            places if self.page_len(places) <= Some(LONG_PAGE_BYTES_MAX) && places > 0 => {
-                Page::zeroed(places as usize * self.page_bytes)
-            }
+            places if self.may_take(places) => Page::zeroed(places as usize * self.page_bytes),
             places => return Err(damaged(format!("it is said to take {places} places"))),
         };
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -176,9 +174,10 @@ impl PageFile {
         Ok(page)
     }
 
-    /// Bytes of a page of so many places.
-    fn page_len(&self, places: u32) -> Option<usize> {
-        self.page_bytes.checked_mul(places as usize)
+    /// Whether there are pages of so many places.
+    pub(super) fn may_take(&self, places: u32) -> bool {
+        let bytes = self.page_bytes.checked_mul(places as usize);
+        bytes.is_some_and(|bytes| (1..=LONG_PAGE_BYTES_MAX).contains(&bytes))
     }
 
     /// Bytes of payload that the longest page has.

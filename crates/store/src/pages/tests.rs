@@ -1,5 +1,7 @@
 //! The contracts of page stores and of trees, on pages in a file of the operating system.
 
+use std::path::Path;
+
 use bedload_memory::Locked;
 use bedload_memory::contract::Subject;
 use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree, PagedTree, SaTree};
@@ -18,8 +20,11 @@ use bedload_trees::contract::{
 use bedload_trees::{ByteOrder, U64Order};
 
 use super::catalogue_pages::CatalogueText;
+use super::page_map::Slot;
 use super::{CheckpointMeta, FilePages, FilePagesOptions, PageFile, WorkingPages};
+use crate::disk::sim::SimDisk;
 use crate::disk::{Disk, OsDisk};
+use crate::error::Error;
 
 const PLAN: Plan = Plan {
     seed: 0xf11e,
@@ -35,12 +40,15 @@ fn pages() -> WorkingPages {
     // The file lives on without its name.
     drop(dir);
     let file = PageFile::new(path, file, PAGE_BYTES, 16);
-    let meta = CheckpointMeta {
+    WorkingPages::create(file, [0; 16], &meta(), 8).expect("an empty file of pages")
+}
+
+fn meta() -> CheckpointMeta {
+    CheckpointMeta {
         log_start: 0,
         next_sequence: 0,
         catalogue: CatalogueText::default(),
-    };
-    WorkingPages::create(file, [0; 16], &meta, 8).expect("an empty file of pages")
+    }
 }
 
 /// With keys of fixed and of varying length; the other orders are tried on pages in memory, where
@@ -199,4 +207,63 @@ fn a_vacuum_leaves_reclaimed_pages_alone() {
             .expect("gone, or looked at");
     }
     assert_eq!(seen, [7], "only the second is there");
+}
+
+/// Opens a file of two pages at a checkpoint whose map has what `change` makes of their slots.
+fn open_with_map(change: impl Fn([Slot; 2]) -> [Slot; 2]) -> Result<(), Error> {
+    let (disk, path) = (SimDisk::new(0), Path::new("/data"));
+    let file = PageFile::new(path.into(), disk.create(path).expect("creates"), PAGE_BYTES, 16);
+    let pages = WorkingPages::create(file, [0; 16], &meta(), 8).expect("an empty file of pages");
+    let mut writer = pages.run_writer().expect("a writer");
+    let ids = [7, 8].map(|byte| {
+        let reserved = writer.reserve().expect("an id");
+        let id = reserved.id;
+        writer.write(reserved, &[byte; 100]).expect("written");
+        id
+    });
+    writer.finish().expect("finished");
+    pages.checkpoint([0; 16], &meta()).expect("a sound disk");
+    let mut state = pages.state.lock();
+    let slots = ids.map(|id| state.map.get(id).expect("a written page"));
+    for (id, slot) in ids.into_iter().zip(change(slots)) {
+        state.map.set(id, slot);
+    }
+    drop(state);
+    pages.checkpoint([0; 16], &meta()).expect("a sound disk");
+    drop(pages);
+    let file = disk.open(path).expect("opens");
+    let (superblock, _) = PageFile::read_superblock(path, &*file).expect("a superblock");
+    WorkingPages::open(path.into(), file, &superblock, 16, 8).map(|_| ())
+}
+
+#[test]
+fn a_map_with_lengths_that_no_page_has_is_damage() {
+    open_with_map(|slots| slots).expect("a sound map");
+    for places in [0, 4097, u32::MAX] {
+        let error = open_with_map(|[first, second]| [first, Slot { places, ..second }]);
+        let error = error.expect_err("no page has that length").to_string();
+        assert!(
+            error.contains(&format!("is said to take {places} places")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_map_that_names_a_place_twice_is_damage() {
+    for places in [1, 2] {
+        let error = open_with_map(|[first, second]| {
+            let page = first.page + 1 - places;
+            [
+                first,
+                Slot {
+                    page,
+                    places,
+                    ..second
+                },
+            ]
+        });
+        let error = error.expect_err("a place belongs to one page").to_string();
+        assert!(error.contains("two pages claim place"), "{error}");
+    }
 }
