@@ -9,20 +9,22 @@ use super::tree::BeTree;
 use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
-use crate::run::DeleteInRun;
+use crate::run::{DeleteInRun, Run};
 use bedload_pages::{Batch, Error, PageId, PageSet, PageStore, Result, VacuumStore};
 
 /// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
 ///
 /// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and stays
 /// at each interval until none of its runs is of an older cycle; a merge that read a run before it
-/// was cleaned fails to publish. Finally it cleans the pages that are retired and not reclaimed,
-/// which a cursor may still be reading.
+/// was cleaned fails to publish. Finally it cleans the pages that are in none of the tree's runs,
+/// which are retired and not reclaimed: a cursor may still be reading them.
 ///
 /// Afterwards no entry that was in the tree when the deletion began and whose tie is dead is left,
 /// or can come back. The caller ensures that none is inserted meanwhile.
 ///
-/// A tie is dead with every entry that has it, whatever its key; tombstones stay.
+/// A tie is dead with every entry that has it, whatever its key; tombstones stay. Of an entry that
+/// was put more than once, the newest is deleted first: until the deletion ends, an older one may
+/// be seen instead.
 ///
 /// ```
 /// use bedload_trees::be_tree::{BeTree, BeTreeOptions};
@@ -54,8 +56,9 @@ pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
     deleted_in_run: u64,
     /// Leaves of the run of which nothing is left.
     emptied: HashSet<PageId>,
-    /// Leaves that were cleaned.
-    cleaned: PageSet,
+    /// Runs of the tree when all of them were clean, and their leaves.
+    clean_runs: HashSet<(PageId, u64)>,
+    clean_leaves: PageSet,
     deleted: u64,
 }
 
@@ -65,6 +68,12 @@ const PAGES_LISTED: usize = 1024;
 enum Phase {
     /// Going through the tree, from left to right; where the next interval begins.
     Tree {
+        at: Option<PointBuf>,
+    },
+    /// Going through it once more, to list the leaves of its runs. All of these are clean, and so
+    /// is what they are merged into; but a leaf that was cleaned before may have been retired, and
+    /// written again by a merge of runs that were not clean yet.
+    Listing {
         at: Option<PointBuf>,
     },
     /// Going through pages of runs, ascending: the next ones, and the last one that was listed.
@@ -116,9 +125,21 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
             run: None,
             deleted_in_run: 0,
             emptied: HashSet::new(),
-            cleaned: PageSet::default(),
+            clean_runs: HashSet::new(),
+            clean_leaves: PageSet::default(),
             deleted: 0,
         })
+    }
+}
+
+impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
+    /// The leaves of a run of a node; `None` if it is retired and cannot be read any more.
+    fn leaves_of(&self, node: PageId, run: &Run) -> Result<Option<Vec<PageId>>> {
+        match self.reader(*run).pages() {
+            Ok(pages) => Ok(Some(pages.leaves)),
+            Err(error) if self.node(node)?.runs.iter().any(|other| other.run.is(run)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -141,6 +162,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         match &mut self.phase {
             Phase::Tree { .. } => self.find_run().map(|()| true),
+            Phase::Listing { .. } => self.list_runs().map(|()| true),
             Phase::Pages { next, listed } => {
                 if next.is_empty() {
                     next.extend(self.tree.store.run_pages(*listed, PAGES_LISTED)?);
@@ -150,7 +172,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
                     self.phase = Phase::Done;
                     return Ok(false);
                 };
-                if !self.cleaned.contains(page) {
+                if !self.clean_leaves.contains(page) {
                     self.clean_page(page, is_dead)?;
                 }
                 // Only now: a step that fails can be tried again.
@@ -179,21 +201,45 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             let Some(&live) = runs.by_ref().take(count).find(|live| live.cycle < self.cycle) else {
                 continue;
             };
-            match self.tree.reader(live.run).pages() {
-                Ok(pages) => {
-                    self.run = Some((id, live, pages.leaves.into()));
-                    self.deleted_in_run = 0;
-                    return Ok(());
-                }
-                // It may have been retired since.
-                Err(error) => {
-                    let now = self.tree.node(id)?;
-                    if now.runs.iter().any(|other| other.run.is(&live.run)) {
-                        return Err(error);
-                    }
-                    return Ok(());
-                }
+            if let Some(leaves) = self.tree.leaves_of(id, &live.run)? {
+                self.run = Some((id, live, leaves.into()));
+                self.deleted_in_run = 0;
             }
+            return Ok(());
+        }
+        *at = interval.high;
+        if at.is_none() {
+            self.phase = Phase::Listing { at: None };
+        }
+        Ok(())
+    }
+
+    /// Lists the leaves of a run that the next interval is made of, and goes on to the next interval
+    /// once all of them are listed.
+    fn list_runs(&mut self) -> Result<()> {
+        let Phase::Listing { at } = &mut self.phase else {
+            return Ok(());
+        };
+        let target = match &at {
+            None => IntervalTarget::First,
+            Some(point) => IntervalTarget::At(point.as_point()),
+        };
+        let (interval, nodes) = self.tree.path(target)?;
+        let mut runs = interval.runs.iter();
+        for &(id, count) in &nodes {
+            let is_new = |live: &&LiveRun| {
+                !self
+                    .clean_runs
+                    .contains(&(live.run.first_page, live.run.generation))
+            };
+            let Some(live) = runs.by_ref().take(count).find(is_new) else {
+                continue;
+            };
+            for leaf in self.tree.leaves_of(id, &live.run)?.unwrap_or_default() {
+                self.clean_leaves.insert(leaf);
+            }
+            self.clean_runs.insert((live.run.first_page, live.run.generation));
+            return Ok(());
         }
         *at = interval.high;
         if at.is_none() {
@@ -232,7 +278,6 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             if is_emptied {
                 self.emptied.insert(leaf);
             }
-            self.cleaned.insert(leaf);
             leaves.pop_front();
             return Ok(());
         }
