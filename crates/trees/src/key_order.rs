@@ -22,9 +22,9 @@ use std::cmp::Ordering;
 ///    inverts `prefix`.
 /// 4. `hash` agrees with equality: keys that compare equal have the same hash. An order that cannot
 ///    promise this returns `None`, and no filter is ever built over it.
-/// 5. No method panics on any byte string of the fixed width, or, where there is none, on any byte
-///    string at all: keys come from pages, and pages may be damaged. A separator of a fixed width
-///    order has that width.
+/// 5. No method panics on any byte string at all, or, if prefixes are exact, on any of the fixed
+///    width: keys come from pages, and pages may be damaged. A separator of a fixed width order has
+///    that width.
 pub trait KeyOrder: Clone + Send + Sync + 'static {
     /// Compares two keys.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;

@@ -220,19 +220,33 @@ impl<O: KeyOrder, L: RowLayout> Runs<O> for L {
                 .transpose()
         };
         let (low, high) = (point(between.0)?, point(between.1)?);
-        let mut cursor = run.reader(self).range(Bound::Unbounded, Bound::Unbounded)?;
+        let reader = run.reader(self);
+        reader.check_nodes()?;
+        let has_filter = run.run.filter.is_some();
+        let mut cursor = reader.range(Bound::Unbounded, Bound::Unbounded)?;
         let mut entries = 0_u64;
         let mut last: Option<PointBuf> = None;
+        let mut last_hash = None;
         let mut scratch = Vec::new();
         let mut wrong = None;
         while let Some(entry) = cursor.next_entry()? {
             entries += 1;
-            let key: &[u8] = if order.prefix_is_exact() {
+            let (prefix, tie) = (entry.prefix(), entry.tie());
+            let key: &[u8] = if order.prefix_is_exact() && !has_filter {
                 &[]
             } else {
                 entry.key(&mut scratch)
             };
-            let (prefix, tie) = (entry.prefix(), entry.tie());
+            if has_filter && let Some(hash) = order.hash(key).filter(|&hash| last_hash != Some(hash)) {
+                last_hash = Some(hash);
+                if !reader.may_contain(hash)? {
+                    wrong = Some("its run's filter lacks a key");
+                }
+            }
+            let key = if order.prefix_is_exact() { &[] } else { key };
+            if !order.prefix_is_exact() && order.prefix(key) != prefix {
+                wrong = Some("its run has a prefix that is not the key's");
+            }
             let point = Point { prefix, tie, key };
             let compare = |other: &PointBuf| other.as_point().cmp(order, &point);
             if last.as_ref().is_some_and(|last| compare(last).is_ge()) {

@@ -59,15 +59,13 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed. Damaged pages are problems, and not errors.
+    /// A row layout or the memory ran out. Pages that are damaged or cannot be read are problems, and
+    /// not errors.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report::default();
         report.pages.insert(self.meta);
-        let level = {
-            let guard = self.store.read(self.root)?;
-            NodeView::parse(&guard, self.root).map(|view| view.level)
-        };
-        match level {
+        let root = self.store.read(self.root);
+        match root.and_then(|guard| NodeView::parse(&guard, self.root).map(|view| view.level)) {
             Ok(level) => {
                 report.height = level.saturating_add(1);
                 self.verify_node(self.root, level, (None, None), &mut report)?;
@@ -82,11 +80,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             problem(report, id, "it is in the tree twice");
             return Ok(());
         }
-        let node = {
-            let guard = self.store.read(id)?;
-            Node::decode(&guard, id)
-        };
-        let node = match node {
+        let page = self.store.read(id);
+        let node = match page.and_then(|guard| Node::decode(&guard, id)) {
             Ok(node) => node,
             Err(error) => return note(report, id, error),
         };

@@ -368,12 +368,20 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             };
             // Damaged nodes may have one child many times.
             let left = self.pages_left.checked_sub(1);
-            self.pages_left = left.ok_or_else(|| self.reader.too_many_pages())?;
-            if level == 0 {
-                self.unpack_more(id)?;
+            let left = left.ok_or_else(|| self.reader.too_many_pages())?;
+            let depth = self.way.len();
+            let entered = if level == 0 {
+                self.unpack_more(id)
             } else {
-                self.enter_node(id, level)?;
+                self.enter_node(id, level)
+            };
+            if let Err(error) = entered {
+                // So that a caller who asks again misses nothing.
+                self.way.truncate(depth);
+                self.first = Some((id, level));
+                return Err(error);
             }
+            self.pages_left = left;
         }
         Ok(true)
     }
@@ -486,8 +494,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         let reader = &self.reader;
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.shape, id, &reader.name(), 0)?;
-        let mut left = match self.leaf.take() {
-            Some((_, left)) => left,
+        let mut left = match &self.leaf {
+            Some((_, left)) => left.clone(),
             None => {
                 let (begin, end) = self.ranks(&page)?;
                 self.ends_here = if self.is_ascending {

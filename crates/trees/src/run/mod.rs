@@ -42,6 +42,7 @@
 //! ```
 
 mod builder;
+mod check;
 mod columns;
 mod cursor;
 mod delete;

@@ -331,6 +331,14 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         self.numbers[self.shape.tombstones_at()].get(index) != 0
     }
 
+    /// The error of a page that breaks a rule.
+    pub(super) fn corrupt(&self, reason: &'static str) -> Error {
+        Error::Corrupt {
+            page: self.id,
+            reason,
+        }
+    }
+
     /// Where the deletion map begins in the page.
     pub(super) fn deleted_at(&self) -> usize {
         self.deleted_at
@@ -381,10 +389,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         let at = |end: u64| usize::try_from(end).unwrap_or(usize::MAX);
         self.strings[column]
             .get(at(begin)..at(ends.get(index)))
-            .ok_or(Error::Corrupt {
-                page: self.id,
-                reason: "its byte strings overlap",
-            })
+            .ok_or_else(|| self.corrupt("its byte strings overlap"))
     }
 
     /// Takes one entry out of the page.
@@ -446,22 +451,19 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     /// Takes a range of a column of byte strings out, whose ends, as the page has them, are in
     /// `columns` already.
     fn unpack_strings(&self, column: usize, range: Range<usize>, columns: &mut RunColumns) -> Result<()> {
-        let corrupt = Error::Corrupt {
-            page: self.id,
-            reason: "its byte strings overlap",
-        };
+        let corrupt = || self.corrupt("its byte strings overlap");
         let frame = &self.numbers[self.shape.ends_at() + column];
         let before = range.start.checked_sub(1).map_or(0, |last| frame.get(last));
         let ends = &mut columns.numbers[self.shape.ends_at() + column];
         let last = ends.last().copied().unwrap_or(before);
         if !ends.is_sorted() || ends.first().is_some_and(|&first| first < before) {
-            return Err(corrupt);
+            return Err(corrupt());
         }
         let strings = &mut columns.strings[column];
         if !(self.shape.keys && column == 0) || self.common.is_empty() {
             let at = |end: u64| usize::try_from(end).unwrap_or(usize::MAX);
             let Some(bytes) = self.strings[column].get(at(before)..at(last)) else {
-                return Err(corrupt);
+                return Err(corrupt());
             };
             strings.extend_from_slice(bytes);
             ends.iter_mut().for_each(|end| *end -= before);

@@ -22,8 +22,8 @@ use bedload_pages::{Error, PageRead, Result};
 /// entry that never existed. If a run is merged away meanwhile, the cursor goes on in its
 /// replacement.
 ///
-/// Each leaf of a run is unpacked once, so what it held when it was read is given, even if a vacuum
-/// deletes it meanwhile.
+/// A leaf of a run is unpacked a few entries at a time, and ever more: those that were unpacked are
+/// given, even if a vacuum deletes them meanwhile.
 pub struct Cursor<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
     is_ascending: bool,
