@@ -40,7 +40,8 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`Error::NotATime`], and [`Error::Skipped`] and [`Error::Repeated`] where clocks change.
+    /// [`Error::NotATime`], and [`Error::Skipped`] and [`Error::Repeated`] for a time of day where
+    /// clocks change.
     pub fn point(&self, text: &str, now: SystemTime) -> Result<Point> {
         if let Some(ticks) = text.strip_prefix('@') {
             let ticks: i64 = ticks.parse().map_err(|_| Error::NotATime {
@@ -61,13 +62,15 @@ impl Clock {
         let written = WrittenTime::parse(text)
             .or_else(|| WrittenTime::parse_month(text))
             .ok_or_else(|| self.not_a_time(text))?;
-        let offset_seconds = match (written.offset_seconds, &self.zone) {
-            (Some(offset), _) => offset,
-            (None, None) => 0,
-            (None, Some(zone)) => zone.offset_of(written.local, text)?,
+        let nanos = match (written.offset_seconds, &self.zone) {
+            (Some(offset), _) => written.nanos(offset),
+            (None, None) => written.nanos(0),
+            // A date has no time of day that clocks could skip or repeat.
+            (None, Some(_)) if text.len() <= "2013-02-08".len() => self.beginning_of(written.local.date())?,
+            (None, Some(zone)) => written.nanos(zone.offset_of(written.local, text)?),
         };
         Ok(Point {
-            nanos: written.nanos(offset_seconds),
+            nanos,
             has_offset: written.offset_seconds.is_some(),
         })
     }
@@ -300,6 +303,34 @@ mod tests {
             zoned("2013", "Mars/Olympus"),
             Err(Error::UnknownZone { .. })
         ));
+    }
+
+    #[test]
+    fn a_date_begins_where_clocks_skip_or_repeat_midnight() {
+        for (text, zone, begin) in [
+            // Midnight was skipped.
+            ("2018-11-04", "America/Sao_Paulo", 1_541_300_400),
+            // Clocks returned to the day before, so the day began at its second midnight.
+            ("2018-02-18", "America/Sao_Paulo", 1_518_922_800),
+            // Clocks returned to midnight, so the day began at its first.
+            ("2020-11-01", "America/Havana", 1_604_203_200),
+            ("2020-11", "America/Havana", 1_604_203_200),
+            // The day was skipped.
+            ("2011-12-30", "Pacific/Apia", 1_325_239_200),
+            ("2013", "America/New_York", 1_357_016_400),
+        ] {
+            assert_eq!(read(text, Second, Some(zone)), Ok(begin), "{text} {zone}");
+        }
+        for (text, zone) in [
+            ("2018-11-04 00:00", "America/Sao_Paulo"),
+            ("2020-11-01T00:00", "America/Havana"),
+        ] {
+            let reading = read(text, Second, Some(zone));
+            assert!(
+                matches!(reading, Err(Error::Skipped { .. } | Error::Repeated { .. })),
+                "{text} {zone}: {reading:?}"
+            );
+        }
     }
 
     proptest! {

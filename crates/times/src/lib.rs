@@ -12,7 +12,8 @@
 //! | `@1700000000` | ticks of the column's unit since 1970 |
 //!
 //! **Where clocks change,** a reading that occurs twice, or never, is an error that asks for the
-//! offset. A column without a zone has no such readings; instants are compared with it in UTC.
+//! offset; a date begins where clocks no longer show the day before. A column without a zone has no
+//! such readings; instants are compared with it in UTC.
 //!
 //! ```
 //! use arrow_schema::TimeUnit;

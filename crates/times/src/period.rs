@@ -64,17 +64,36 @@ impl Clock {
         Some(local.date_naive())
     }
 
-    /// Returns the tick at which a date begins, from which on clocks do not show the day before.
+    /// Returns the tick at which a date begins.
     fn midnight(&self, date: NaiveDate) -> Option<i64> {
+        self.first_second(date)?
+            .checked_mul(ticks_per_second(self.unit()))
+    }
+
+    /// Returns nanoseconds since 1970 at the beginning of a date.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] if it is outside the calendar.
+    pub(crate) fn beginning_of(&self, date: NaiveDate) -> Result<i128> {
+        let seconds = self.first_second(date).ok_or_else(|| Error::OutOfRange {
+            text: date.to_string(),
+            unit: unit_name(self.unit()),
+        })?;
+        Ok(i128::from(seconds) * 1_000_000_000)
+    }
+
+    /// Returns the seconds since 1970 at which a date begins, from which on clocks do not show the
+    /// day before.
+    fn first_second(&self, date: NaiveDate) -> Option<i64> {
         let local = date.and_hms_opt(0, 0, 0)?;
         let offsets = match self.zone() {
             Some(zone) => zone.offsets_of(local)?,
             None => [0; 2],
         };
         let [first, last] = offsets.map(|ahead| local.and_utc().timestamp() - i64::from(ahead));
-        let returned = self.date(last - 1)? < date;
-        let seconds = if returned { last } else { first };
-        seconds.checked_mul(ticks_per_second(self.unit()))
+        let returned = self.date(last - 1).is_some_and(|before| before < date);
+        Some(if returned { last } else { first })
     }
 }
 

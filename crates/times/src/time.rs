@@ -3,7 +3,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::time::SystemTime;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone};
 
 use crate::clock::nanos_of;
 use crate::{Clock, Result, nanos_per_tick};
@@ -16,7 +16,7 @@ use crate::{Clock, Result, nanos_per_tick};
 /// | `&str`, `String` | any of the forms that the crate lists |
 /// | `SystemTime`, `chrono::DateTime` | an instant |
 /// | `chrono::NaiveDateTime` | a reading of the clock in the column's zone |
-/// | `chrono::NaiveDate` | the midnight with which the day begins there |
+/// | `chrono::NaiveDate` | the beginning of the day there |
 ///
 /// Implement it for another library's type by its nanoseconds since 1970.
 pub trait Time {
@@ -118,7 +118,7 @@ impl Time for NaiveDateTime {
 
 impl Time for NaiveDate {
     fn nanos(&self, clock: &Clock) -> Result<i128> {
-        self.and_time(NaiveTime::MIN).nanos(clock)
+        clock.beginning_of(*self)
     }
 }
 
@@ -160,6 +160,17 @@ mod tests {
         assert_eq!(clock.range(instant..), Ok(expected));
         let midnight = (Bound::Included(1_360_299_600), Bound::Unbounded);
         assert_eq!(clock.range(naive.date()..), Ok(midnight));
+    }
+
+    #[test]
+    fn a_day_begins_where_midnight_is_skipped() {
+        let clock = Clock::new(Second, Some("America/Sao_Paulo")).unwrap();
+        let day = NaiveDate::from_ymd_opt(2018, 11, 4).unwrap();
+        let expected = (Bound::Included(1_541_300_400), Bound::Unbounded);
+        assert_eq!(clock.range(day..), Ok(expected));
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let nanos = Clock::new(Nanosecond, Some("America/Sao_Paulo")).unwrap();
+        assert_eq!(nanos.range(NaiveDate::MIN..NaiveDate::MAX), Ok(all));
     }
 
     #[test]
