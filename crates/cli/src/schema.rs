@@ -90,13 +90,26 @@ fn parse_timestamp(text: &str) -> Option<DataType> {
         return None;
     }
     let (unit, zone) = match arguments.split_once(',') {
-        Some((unit, zone)) => (unit, Some(zone.trim())),
+        Some((unit, zone)) => (unit, Some(Arc::from(zone.trim()))),
         None => (arguments, None),
     };
-    if zone.is_some_and(|zone| Zone::parse(zone).is_err()) {
-        return None;
+    in_known_zone(DataType::Timestamp(parse_unit(unit.trim())?, zone)).ok()
+}
+
+/// A type under which values can be stored and written again: the zone of a timestamp by a name
+/// that Arrow knows.
+///
+/// # Errors
+///
+/// There is no such zone.
+pub(crate) fn in_known_zone(data_type: DataType) -> Result<DataType, bedload_times::Error> {
+    match data_type {
+        DataType::Timestamp(unit, Some(zone)) => {
+            let zone = Zone::parse(&zone)?;
+            Ok(DataType::Timestamp(unit, Some(zone.name().into())))
+        }
+        other => Ok(other),
     }
-    Some(DataType::Timestamp(parse_unit(unit.trim())?, zone.map(Arc::from)))
 }
 
 fn parse_decimal(text: &str) -> Option<DataType> {
@@ -156,6 +169,8 @@ mod tests {
             .collect();
         assert_eq!(written.join(","), text);
         assert_eq!(fields[9].name(), "weird:name");
+        let fields = parse_columns("t:timestamp(ms, Z)").unwrap();
+        assert_eq!(type_name(fields[0].data_type()), "timestamp(ms, UTC)");
     }
 
     #[test]

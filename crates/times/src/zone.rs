@@ -21,23 +21,20 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Parses the name of a zone.
+    /// Parses the name of a zone. `Z`, which Arrow does not read as a zone, becomes `UTC`.
     ///
     /// # Errors
     ///
     /// [`Error::UnknownZone`] if there is no such zone.
     pub fn parse(name: &str) -> Result<Self> {
-        let known = if name == "Z" { "+00:00" } else { name };
-        let zone = known.parse().map_err(|_| Error::UnknownZone {
-            name: name.to_owned(),
-        })?;
-        Ok(Self {
-            name: name.to_owned(),
-            zone,
-        })
+        let name = if name == "Z" { "UTC" } else { name }.to_owned();
+        match name.parse() {
+            Ok(zone) => Ok(Self { name, zone }),
+            Err(_) => Err(Error::UnknownZone { name }),
+        }
     }
 
-    /// Returns the zone's name.
+    /// Returns the zone's name, as Arrow reads it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -174,7 +171,9 @@ mod tests {
     #[test]
     fn names_of_utc() {
         for name in ["UTC", "Etc/UTC", "Z", "+00:00"] {
-            assert_eq!(Zone::parse(name).unwrap().utc_ticks(7, Second), Ok(7), "{name}");
+            let zone = Zone::parse(name).unwrap();
+            assert_eq!(zone.utc_ticks(7, Second), Ok(7), "{name}");
+            assert!(zone.name().parse::<Tz>().is_ok(), "{name}");
         }
     }
 }

@@ -24,7 +24,7 @@ use super::int96::{Unreachable, first_unreachable};
 use super::{Place, Progress, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result, interruption};
 use crate::interrupt;
-use crate::schema::{same_type, type_name};
+use crate::schema::{in_known_zone, same_type, type_name};
 use crate::seconds;
 
 /// The wanted columns of a file.
@@ -395,7 +395,14 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
             "{file}: column {name} is of type {stored}, not {given}"
         )));
     }
-    let stored = wanted.known_type(name).cloned().unwrap_or(stored);
+    let stored = match wanted.known_type(name) {
+        Some(known) => known.clone(),
+        None => in_known_zone(stored).map_err(|error| {
+            Failure::input(format!(
+                "{file}: column {name}: {error}, so its times could not be shown; leave it out with --columns"
+            ))
+        })?,
+    };
     match (&stored, is_time) {
         (DataType::Timestamp(..), _) | (_, false) => {}
         (DataType::Int64, true) => {
@@ -568,6 +575,35 @@ mod tests {
             message.contains("row 3: the time in column t has a fraction"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn zones_are_stored_by_names_that_can_be_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("zoned");
+        for (zone, stored) in [
+            ("Z", Some("UTC")),
+            ("Asia/Tokyo", Some("Asia/Tokyo")),
+            ("Mars", None),
+        ] {
+            let times = TimestampMillisecondArray::from(vec![1]).with_timezone(zone);
+            let batch = RecordBatch::try_from_iter([("t", Arc::new(times) as ArrayRef)]).unwrap();
+            for file in arrow_of(&[batch], None) {
+                std::fs::write(&path, file).unwrap();
+                match (Input::open(&path, &Wanted::of_test(None)), stored) {
+                    (Ok(input), Some(stored)) => {
+                        let expected = DataType::Timestamp(TimeUnit::Millisecond, Some(stored.into()));
+                        assert_eq!(input.schema().field(0).data_type(), &expected);
+                        assert_eq!(read(&path).unwrap(), 1);
+                    }
+                    (Err(failure), None) => {
+                        let message = failure.to_string();
+                        assert!(message.contains("there is no time zone \"Mars\""), "{message}");
+                    }
+                    (input, _) => panic!("{zone}: {:?}", input.map(|input| input.schema().clone())),
+                }
+            }
+        }
     }
 
     #[test]
