@@ -52,7 +52,8 @@ enum Before {
     Nothing { directory: bool },
     /// A store without this table.
     Store,
-    /// The table, up to the mark. The pause keeps rows that taking back would not restore.
+    /// The table, up to the mark. The pause keeps rows that taking back would not restore, and
+    /// those that the measure of order looks for.
     Table(Mark, Option<RetentionPause>),
     /// The table with a key, whose rows may be replaced and do not come back.
     Keyed(Mark),
@@ -133,8 +134,10 @@ impl Found {
         };
         match table {
             Some(table) => {
-                // A run with a source id keeps its rows if it fails, so nothing is taken back.
-                let pause = args.source_id.is_none().then(|| table.pause_retention());
+                // A run with a source id keeps its rows if it fails, so nothing is taken back; but
+                // its order is measured by rows that must still be there.
+                let may_miss_rows = args.source_id.is_none() || args.order;
+                let pause = may_miss_rows.then(|| table.pause_retention());
                 let before = match table.layout() {
                     Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),
                     Layout::Indexed => Before::Table(table.mark(), pause),

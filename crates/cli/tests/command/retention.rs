@@ -44,6 +44,25 @@ fn older_rows_are_deleted_now_and_by_later_writes() {
 }
 
 #[test]
+fn the_order_of_a_run_includes_its_rows_that_expire() {
+    for source in ["", "--source-id x"] {
+        let place = with_store();
+        place.output("retention s t 30d");
+        let day = |n: i64| format!("{},{n}\n", 1_700_000_000 + n * 86_400);
+        place.write(
+            "b.csv",
+            "t,n\n".to_owned() + &(40..80).map(day).collect::<String>(),
+        );
+        let report = place.json(&format!("ingest s t b.csv --order --json {source}"));
+        let order = (&report["rows"], &report["k"], &report["l"]);
+        assert_eq!(order, (&40.into(), &0.into(), &0.into()), "{source} {report}");
+        let first = place.output("query s t --columns n --limit 1 --format csv");
+        assert_eq!(first, "n\n49\n", "{source}");
+        assert!(place.output("verify s").starts_with("OK: "));
+    }
+}
+
+#[test]
 fn a_table_of_another_layout_or_name_keeps_its_rows_as_long() {
     let place = with_store();
     place.output("retention s t 30d");
