@@ -15,6 +15,7 @@ mod bounds;
 mod column;
 mod directory;
 mod error;
+mod float_filter;
 mod floats;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

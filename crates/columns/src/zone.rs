@@ -12,11 +12,12 @@ use arrow_schema::{DataType, SortOptions};
 use crate::bounds::{Bound, Bounds};
 use crate::column;
 use crate::error::{Error, Result};
+use crate::float_filter;
 use crate::types;
 
 /// A list of at most this many literals is compared literal by literal with all rows at once; in a
 /// longer one each row's value is searched.
-const COMPARED_MAX: usize = 16;
+pub(crate) const COMPARED_MAX: usize = 16;
 
 /// How a predicate compares a column with its literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +38,9 @@ pub enum Operator {
 
 /// A condition on one column, prepared for checking many leaves' directories.
 ///
-/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of
-/// IEEE 754, where NaN equals itself and is above infinity and −0.0 is below 0.0, text and bytes
-/// byte by byte. Comparison with null matches nothing.
+/// Values compare as Arrow's kernels compare them, text and bytes byte by byte; but of floating
+/// point numbers all NaNs are one value, which equals itself and is above infinity, and −0.0 equals
+/// 0.0. Comparison with null matches nothing.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,6 +64,7 @@ enum Test {
     /// Equal to one of several values, or another relation to a single one.
     Compare {
         operator: Operator,
+        /// The values that are not null, ascending.
         literals: Vec<Bound>,
         /// The original values; if there are more than [`COMPARED_MAX`], ascending and without
         /// nulls.
@@ -114,9 +116,8 @@ impl Predicate {
     }
 
     fn of(operator: Operator, literals: &dyn Array) -> Result<Self> {
-        let mut bounds = column::bounds_of_each(literals)?;
-        bounds.sort_unstable();
         let data_type = types::kept(literals.data_type()).clone();
+        let bounds = float_filter::literals(&data_type, column::bounds_of_each(literals)?);
         let values = if literals.len() > COMPARED_MAX {
             ascending(literals)?
         } else {
@@ -163,15 +164,24 @@ impl Predicate {
             Some(nulls) => nulls.into_inner(),
             None => BooleanBuffer::new_set(rows),
         };
-        let (operator, values) = match &self.test {
+        let (operator, literals, values, data_type) = match &self.test {
             Test::IsNull => return Ok(!&valid()),
             Test::IsNotNull => return Ok(valid()),
-            Test::Compare { operator, values, .. } => (operator, values),
+            Test::Compare {
+                operator,
+                literals,
+                values,
+                data_type,
+            } => (operator, literals, values, data_type),
         };
         let other_type = || Error::LiteralType {
             literal: values.data_type().clone(),
             column: column.data_type().clone(),
         };
+        if data_type.is_floating() && data_type == types::kept(column.data_type()) {
+            let column = column::unpacked(column, 0)?;
+            return float_filter::select(*operator, literals, &column).ok_or_else(other_type);
+        }
         if values.len() > COMPARED_MAX && column.data_type() == values.data_type() {
             return among(column, &valid(), values).ok_or_else(other_type);
         }
@@ -222,9 +232,11 @@ impl Predicate {
         let (Some(literal), true) = (literals.first(), nulls < rows) else {
             return Ok(false);
         };
-        let Some(Bounds { min, max, exact }) = bounds else {
+        let Some(bounds) = bounds else {
             return Ok(true);
         };
+        let bounds = float_filter::bounds(data_type, bounds);
+        let Bounds { min, max, exact } = bounds.as_ref();
         let max = max.as_ref();
         Ok(match operator {
             Operator::Eq => {

@@ -430,6 +430,49 @@ fn rows_that_meet_conditions() {
 }
 
 #[test]
+fn nans_are_one_value_above_all_numbers_and_zeros_one() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,n,x\n2020-01-01,1,-nan\n2020-01-02,2,NaN\n2020-01-03,3,-0.0\n2020-01-04,4,0\n\
+         2020-01-05,5,-inf\n2020-01-06,6,7.5\n2020-01-07,7,\n",
+    );
+    // In one leaf, and as rows of the log.
+    for batch_rows in [100, 1] {
+        let store = format!("s{batch_rows}");
+        place.output(&format!(
+            "ingest {store} t a.csv --time t --batch-rows {batch_rows}"
+        ));
+        for (condition, expected) in [
+            ("x = NaN", &[1, 2][..]),
+            ("x != NaN", &[3, 4, 5, 6]),
+            ("x in NaN,7.5", &[1, 2, 6]),
+            ("x > 5", &[1, 2, 6]),
+            ("x < 5", &[3, 4, 5]),
+            ("x = 0", &[3, 4]),
+            ("x = -0", &[3, 4]),
+            ("x < 0", &[5]),
+            ("x >= 0", &[1, 2, 3, 4, 6]),
+        ] {
+            let query = [
+                "query",
+                &store,
+                "t",
+                "--format",
+                "csv",
+                "--columns",
+                "n",
+                "--where",
+                condition,
+            ];
+            let answer = place.run_with(&query).succeeds();
+            let numbers: Vec<u32> = answer.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+            assert_eq!(numbers, expected, "{condition}");
+        }
+    }
+}
+
+#[test]
 fn lists_of_values_as_sql_has_them() {
     let place = Place::new();
     place.write(

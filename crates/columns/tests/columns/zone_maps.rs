@@ -1,12 +1,20 @@
-//! Compares zone maps with Arrow's kernels: a leaf with a matching row is never excluded.
+//! Compares zone maps and filters with Arrow's kernels: a leaf with a matching row is never
+//! excluded. Before the kernels see floats, those that filters take for equal are made the same.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Datum, DictionaryArray, Scalar, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int32Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Datum, DictionaryArray, Float16Array, Float32Array, Float64Array, Scalar,
+    StringArray,
+};
+use arrow_cast::cast;
 use arrow_ord::cmp;
 use arrow_schema::DataType;
 use bedload_columns::{EncodeOptions, Operator, Predicate, Value, encode};
+use half::f16;
 use proptest::prelude::*;
 
 use crate::generate::{SHAPES, any_column, column};
@@ -20,8 +28,28 @@ const OPERATORS: [Operator; 6] = [
     Operator::GtEq,
 ];
 
-fn some_row_matches(array: &dyn Datum, operator: Operator, literal: ArrayRef) -> bool {
-    let literal = Scalar::new(literal);
+/// The column as filters see it: one NaN and one zero of a type.
+fn seen(array: &ArrayRef) -> ArrayRef {
+    fn of<F: ArrowPrimitiveType>(array: &ArrayRef, seen: impl Fn(F::Native) -> F::Native) -> ArrayRef {
+        Arc::new(array.as_primitive::<F>().unary::<_, F>(seen))
+    }
+    match array.data_type() {
+        DataType::Float16 => of::<Float16Type>(array, |value| {
+            let seen = value.to_f32();
+            f16::from_f32(if seen.is_nan() { f32::NAN } else { seen + 0.0 })
+        }),
+        DataType::Float32 => {
+            of::<Float32Type>(array, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })
+        }
+        DataType::Float64 => {
+            of::<Float64Type>(array, |value| if value.is_nan() { f64::NAN } else { value + 0.0 })
+        }
+        _ => Arc::clone(array),
+    }
+}
+
+fn rows_that_match(array: &ArrayRef, operator: Operator, literal: &ArrayRef) -> Vec<bool> {
+    let (array, literal) = (&seen(array) as &dyn Datum, Scalar::new(seen(literal)));
     let compared = match operator {
         Operator::Eq => cmp::eq(array, &literal),
         Operator::NotEq => cmp::neq(array, &literal),
@@ -30,7 +58,18 @@ fn some_row_matches(array: &dyn Datum, operator: Operator, literal: ArrayRef) ->
         Operator::Gt => cmp::gt(array, &literal),
         Operator::GtEq => cmp::gt_eq(array, &literal),
     };
-    compared.unwrap().iter().any(|matched| matched == Some(true))
+    let matched = compared.unwrap();
+    matched.iter().map(|matched| matched == Some(true)).collect()
+}
+
+/// Whether a least value is a NaN that hides it.
+fn is_nan(value: &Value) -> bool {
+    match value {
+        Value::Float16(value) => value.is_nan(),
+        Value::Float32(value) => value.is_nan(),
+        Value::Float64(value) => value.is_nan(),
+        _ => false,
+    }
 }
 
 proptest! {
@@ -43,14 +82,17 @@ proptest! {
         let mut options = EncodeOptions::default();
         options.bound_bytes = bound_bytes;
         let directory = encode(std::slice::from_ref(&array), &options).unwrap().directory;
-        let exact = directory.columns()[0].bounds().unwrap().is_some();
+        let exact = directory.columns()[0].bounds().unwrap().is_some_and(|(min, _)| !is_nan(&min));
         let others = column(array.data_type(), SHAPES[shape], 8, 4, seed);
         let own = (0..array.len()).step_by(array.len().div_ceil(4).max(1)).map(|row| array.slice(row, 1));
         for literal in own.chain((0..8).map(|row| others.slice(row, 1))) {
             for operator in OPERATORS {
                 let predicate = Predicate::compare(operator, &literal).unwrap();
                 let may = directory.may_match(0, &predicate).unwrap();
-                let does = some_row_matches(&array, operator, literal.clone());
+                let matching = rows_that_match(&array, operator, &literal);
+                let does = matching.contains(&true);
+                let selected = predicate.select(&array).unwrap();
+                prop_assert_eq!(selected.iter().collect::<Vec<_>>(), matching, "{:?} {:?}", operator, literal);
                 prop_assert!(may || !does, "{operator:?} {literal:?}");
                 if exact && !matches!(operator, Operator::Eq | Operator::NotEq) {
                     prop_assert_eq!(may, does, "{:?} {:?}", operator, literal);
@@ -58,7 +100,8 @@ proptest! {
             }
         }
         let any_of = directory.may_match(0, &Predicate::is_in(&others).unwrap()).unwrap();
-        let found = (0..8).any(|row| some_row_matches(&array, Operator::Eq, others.slice(row, 1)));
+        let equals = |row| rows_that_match(&array, Operator::Eq, &others.slice(row, 1)).contains(&true);
+        let found = (0..8).any(equals);
         prop_assert!(any_of || !found);
         prop_assert_eq!(directory.may_match(0, &Predicate::is_null()).unwrap(), array.null_count() > 0);
         prop_assert_eq!(directory.may_match(0, &Predicate::is_not_null()).unwrap(), array.null_count() < array.len());
@@ -79,13 +122,111 @@ proptest! {
             let selected = Predicate::is_in(&literals).unwrap().select(&array).unwrap();
             let mut expected = vec![false; array.len()];
             for literal in 0..literals.len() {
-                let literal = Scalar::new(literals.slice(literal, 1));
-                for (row, matched) in cmp::eq(&array, &literal).unwrap().iter().enumerate() {
-                    expected[row] |= matched == Some(true);
-                }
+                let equal = rows_that_match(&array, Operator::Eq, &literals.slice(literal, 1));
+                expected.iter_mut().zip(equal).for_each(|(expected, equal)| *expected |= equal);
             }
             prop_assert_eq!(selected.iter().collect::<Vec<_>>(), expected);
         }
+    }
+}
+
+/// Floats at which orders differ, as bits of 64.
+fn special_floats() -> Vec<f64> {
+    let ascending = [f64::INFINITY, f64::MAX, 1.0, f64::from(f32::MIN_POSITIVE), 0.0];
+    let numbers = ascending.iter().flat_map(|number| [*number, -*number]);
+    // NaNs of either sign, with and without a payload.
+    let nans = [0x7ff8_0000_0000_0000, 0x7fff_0000_0000_0000_u64];
+    let nans = nans.iter().flat_map(|bits| [*bits, *bits | 1 << 63]);
+    numbers.chain(nans.map(f64::from_bits)).collect()
+}
+
+/// The order of filters by itself: NaN above all numbers.
+fn order(a: f64, b: f64) -> Ordering {
+    let number = a.partial_cmp(&b);
+    number.unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+fn relates(operator: Operator, order: Ordering) -> bool {
+    match operator {
+        Operator::Eq => order.is_eq(),
+        Operator::NotEq => order.is_ne(),
+        Operator::Lt => order.is_lt(),
+        Operator::LtEq => order.is_le(),
+        Operator::Gt => order.is_gt(),
+        Operator::GtEq => order.is_ge(),
+    }
+}
+
+fn float_column(data_type: &DataType, values: &[Option<f64>]) -> ArrayRef {
+    let values = values.iter().copied();
+    match data_type {
+        DataType::Float16 => Arc::new(Float16Array::from_iter(
+            values.map(|value| value.map(f16::from_f64)),
+        )),
+        DataType::Float32 => Arc::new(Float32Array::from_iter(
+            values.map(|value| value.map(|value| value as f32)),
+        )),
+        _ => Arc::new(Float64Array::from_iter(values)),
+    }
+}
+
+#[test]
+fn floats_compare_as_numbers_and_nan_is_one_value_above_all() {
+    let special = special_floats();
+    for data_type in [DataType::Float16, DataType::Float32, DataType::Float64] {
+        // Values out of the type's range are other numbers in it.
+        let rounded: Vec<f64> = special
+            .iter()
+            .map(|value| {
+                let value = float_column(&data_type, &[Some(*value)]);
+                cast(&value, &DataType::Float64)
+                    .unwrap()
+                    .as_primitive::<Float64Type>()
+                    .value(0)
+            })
+            .collect();
+        for (&literal, operator) in rounded
+            .iter()
+            .flat_map(|literal| OPERATORS.map(|operator| (literal, operator)))
+        {
+            let predicate =
+                Predicate::compare(operator, &float_column(&data_type, &[Some(literal)])).unwrap();
+            let matches = |value: f64| relates(operator, order(value, literal));
+            for (&a, &b) in rounded.iter().flat_map(|a| rounded.iter().map(move |b| (a, b))) {
+                let case = format!("{data_type}: {operator:?} {literal:?} of {a:?}, {b:?}");
+                let column = float_column(&data_type, &[Some(a), None, Some(b)]);
+                let selected = predicate.select(&column).unwrap();
+                let expected = [matches(a), false, matches(b)];
+                assert_eq!(selected.iter().collect::<Vec<_>>(), expected, "{case}");
+                let directory = encode(&[column], &EncodeOptions::default()).unwrap().directory;
+                let may = directory.may_match(0, &predicate).unwrap();
+                assert!(may || !(matches(a) || matches(b)), "{case}");
+                if !a.is_nan() && !b.is_nan() && operator != Operator::NotEq {
+                    let between = order(a, literal).is_le() && order(literal, b).is_le()
+                        || order(b, literal).is_le() && order(literal, a).is_le();
+                    let expected = matches(a) || matches(b) || operator == Operator::Eq && between;
+                    assert_eq!(may, expected, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// A list of more literals than are compared one by one.
+#[test]
+fn a_long_list_of_floats_has_one_nan_and_one_zero() {
+    let column: ArrayRef = Arc::new(Float64Array::from_iter_values(special_floats()));
+    for (special, expected) in [(-0.0, 2), (f64::NAN, 4), (-f64::NAN, 4), (1.0, 1)] {
+        let literals = (0..40).map(|n| 1000.0 + f64::from(n)).chain([special]);
+        let literals = Float64Array::from_iter_values(literals);
+        let list = Predicate::is_in(&literals).unwrap();
+        assert_eq!(
+            list.select(&column).unwrap().count_set_bits(),
+            expected,
+            "{special}"
+        );
+        let leaf = encode(std::slice::from_ref(&column), &EncodeOptions::default()).unwrap();
+        assert!(leaf.directory.may_match(0, &list).unwrap(), "{special}");
     }
 }
 
