@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrow_array::Array;
 use arrow_schema::DataType;
 
 use crate::bounds::Bounds;
@@ -226,6 +227,34 @@ impl ColumnDirectory {
             chunk,
             crc,
         })
+    }
+
+    /// Compares the entry with all values of its column.
+    pub(crate) fn check(&self, values: &dyn Array) -> Result<()> {
+        if values.logical_null_count() != self.nulls {
+            return damaged("a column has other nulls than its directory says");
+        }
+        let found = column::summary(values);
+        if self.sorted && !found.sorted {
+            return damaged("a column is not in order, as its directory says");
+        }
+        let Some(said) = &self.bounds else {
+            return Ok(());
+        };
+        let are_bounds = found.bounds.is_some_and(|found| match said.exact {
+            true => *said == found,
+            false => {
+                said.min <= found.min
+                    && said
+                        .max
+                        .as_ref()
+                        .is_none_or(|max| Some(max) >= found.max.as_ref())
+            }
+        });
+        match are_bounds {
+            true => Ok(()),
+            false => damaged("the least or greatest value of a column is not the one in its directory"),
+        }
     }
 
     /// Returns the type of the arrays that the column decodes to.

@@ -134,12 +134,35 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
     pub fn open(bytes: B) -> Result<Self> {
         let directory = LeafDirectory::parse(bytes.as_ref())?;
         let reader = Self::with_directory(bytes, directory)?;
-        for column in &reader.directory.columns {
-            if crc32c::crc32c(&reader.bytes.as_ref()[column.chunk.clone()]) != column.crc {
-                return damaged("the checksum of a column is wrong");
-            }
-        }
+        reader.check_chunks()?;
         Ok(reader)
+    }
+
+    /// Verifies the checksums of the chunks.
+    fn check_chunks(&self) -> Result<()> {
+        let is_sound = |column: &ColumnDirectory| {
+            crc32c::crc32c(&self.bytes.as_ref()[column.chunk.clone()]) == column.crc
+        };
+        match self.directory.columns.iter().all(is_sound) {
+            true => Ok(()),
+            false => damaged("the checksum of a column is wrong"),
+        }
+    }
+
+    /// Verifies all checksums, decodes every value, and compares the values with what the directory
+    /// says of them: a wrong bound would hide rows from filters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`].
+    pub fn check(&self) -> Result<()> {
+        LeafDirectory::parse(self.bytes.as_ref())?;
+        self.check_chunks()?;
+        for (number, column) in self.directory.columns.iter().enumerate() {
+            self.chunk(number)?.check_nulls()?;
+            column.check(&self.decode(number, 0..self.rows())?)?;
+        }
+        Ok(())
     }
 
     /// Opens a leaf without verifying checksums, for bytes already verified by the checksum of

@@ -234,12 +234,47 @@ pub(crate) fn encode(array: &dyn Array, out: &mut Vec<u8>) -> Summary {
     )
 }
 
+/// Returns the summary of a column of a supported type, as [`encode`] does.
+pub(crate) fn summary(array: &dyn Array) -> Summary {
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    if nulls
+        .as_ref()
+        .is_some_and(|nulls| nulls.null_count() == array.len())
+    {
+        return Summary::default();
+    }
+    let nulls = nulls.as_ref();
+    by_type!(array.data_type(),
+        narrow T => {
+            let values = array.as_primitive::<T>().values();
+            summary_of_ints(&filled(values, nulls, Narrow::ordered), nulls)
+        },
+        real F => {
+            let values = array.as_primitive::<F>().values();
+            summary_of_reals(&filled(values, nulls, |value| value), nulls)
+        },
+        wide W => {
+            let bytes = ordered_bytes(array.as_primitive::<W>().values());
+            let ordered: Vec<&[u8]> = bytes.chunks_exact(<W as ArrowPrimitiveType>::Native::BYTES).collect();
+            summary_of_strings(&ordered, nulls)
+        },
+        other => match array.as_boolean_opt() {
+            Some(booleans) => summary_of_booleans(booleans, nulls),
+            None => summary_of_strings(&filled_strings(array, nulls), nulls),
+        }
+    )
+}
+
+/// Bits of nulls may be any, and are no values of the column.
+fn summary_of_booleans(booleans: &BooleanArray, nulls: Option<&NullBuffer>) -> Summary {
+    let values: Vec<bool> = booleans.values().iter().collect();
+    summary_of_ints(&filled(&values, nulls, i64::from), nulls)
+}
+
 fn encode_other(array: &dyn Array, nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Summary {
     if let Some(booleans) = array.as_boolean_opt() {
         bitmap::encode(booleans.values(), out);
-        // Bits of nulls may be any, and are no values of the column.
-        let values: Vec<bool> = booleans.values().iter().collect();
-        return summary_of_ints(&filled(&values, nulls, i64::from), nulls);
+        return summary_of_booleans(booleans, nulls);
     }
     let strings = filled_strings(array, nulls);
     match strings::encode(&strings, out) {
@@ -249,10 +284,7 @@ fn encode_other(array: &dyn Array, nulls: Option<&NullBuffer>, out: &mut Vec<u8>
 }
 
 fn encode_wide<W: Wide>(values: &[W], nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Summary {
-    let mut ordered = Vec::with_capacity(values.len() * W::BYTES);
-    for value in values {
-        value.put_ordered(&mut ordered);
-    }
+    let ordered = ordered_bytes(values);
     let ordered: Vec<&[u8]> = ordered.chunks_exact(W::BYTES).collect();
     let integers: Option<Vec<i64>> = values.iter().map(|value| value.to_i64()).collect();
     match integers {
@@ -266,6 +298,15 @@ fn encode_wide<W: Wide>(values: &[W], nulls: Option<&NullBuffer>, out: &mut Vec<
         }
     }
     summary_of_strings(&ordered, nulls)
+}
+
+/// Returns the bytes of all values, which sort like the numbers.
+fn ordered_bytes<W: Wide>(values: &[W]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(values.len() * W::BYTES);
+    for value in values {
+        value.put_ordered(&mut bytes);
+    }
+    bytes
 }
 
 /// Returns the values with each null replaced by the value before it or, at the start, by the first
@@ -369,6 +410,17 @@ impl<'a> Chunk<'a> {
         }
         let validity = Bitmap::parse(self.rows, bytes.counted()?)?;
         Ok((Some(validity), bytes.rest()))
+    }
+
+    /// Verifies that no value is valid if all are said to be null; otherwise decoding tells.
+    pub(crate) fn check_nulls(&self) -> Result<()> {
+        if self.rows == 0 || self.nulls < self.rows {
+            return Ok(());
+        }
+        match self.validity()? {
+            (Some(validity), []) if validity.decode(0..self.rows)?.count_set_bits() == 0 => Ok(()),
+            _ => damaged("a column has other nulls than its directory says"),
+        }
     }
 
     /// Returns the ticks of a column of times without nulls; `None` if it is another one.

@@ -195,6 +195,15 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map_err(|error| of_leaf(self.page, error))
     }
 
+    /// Verifies the leaf's checksums, values and directory.
+    ///
+    /// # Errors
+    ///
+    /// The leaf is damaged.
+    pub(super) fn check(&self) -> Result<()> {
+        self.reader.check().map_err(|error| of_leaf(self.page, error))
+    }
+
     /// Decodes rows of a column.
     ///
     /// # Errors
