@@ -327,7 +327,7 @@ fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<Columns> {
     let mut integers = places
         .iter()
         .map(|&place| found.field(place))
-        .filter(|field| stored_type(field.data_type()) == Some(DataType::Int64));
+        .filter(|field| stored_type(field.data_type()).is_some_and(|stored| stored.is_integer()));
     let counts = integers.find(|field| wanted.is_time(field.name()));
     Ok(Columns {
         schema: Arc::new(Schema::new(fields)),
@@ -372,7 +372,7 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
         stored_type(field.data_type()).map(|stored| seconds::restored(field, stored)),
         wanted.tick_unit(name).filter(|_| is_time),
     ) {
-        (Some(DataType::Int64), Some(unit)) => match wanted.known_type(name) {
+        (Some(count), Some(unit)) if count.is_integer() => match wanted.known_type(name) {
             Some(known @ DataType::Timestamp(..)) => Some(known.clone()),
             _ => Some(DataType::Timestamp(unit, None)),
         },
@@ -405,7 +405,7 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
     };
     match (&stored, is_time) {
         (DataType::Timestamp(..), _) | (_, false) => {}
-        (DataType::Int64, true) => {
+        (count, true) if count.is_integer() => {
             return Err(Failure::input(format!(
                 "{file}: column {name} holds integers: say what one unit is, with --time-unit s, ms, us or ns"
             )));

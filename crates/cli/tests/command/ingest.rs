@@ -514,6 +514,42 @@ fn numbers_of_another_unit_are_converted_whatever_the_file() {
 }
 
 #[test]
+fn integers_of_any_width_count_units() {
+    let place = Place::new();
+    place.write(
+        "written.csv",
+        "at,t\n2013-01-01,1360344600\n2013-01-01,1360344601\n",
+    );
+    for (width, format) in [
+        ("int32", "parquet"),
+        ("uint32", "arrow"),
+        ("uint64", "parquet"),
+        ("int64", "arrow"),
+    ] {
+        let store = format!("of-{width}");
+        place.output(&format!(
+            "ingest {store} w written.csv --time at --schema t:{width}"
+        ));
+        place.output(&format!(
+            "query {store} w --columns t --format {format} --output counts"
+        ));
+        let message = place.run(&format!("ingest {store} t counts --time t")).fails(1);
+        assert!(message.contains("holds integers: say what"), "{width}: {message}");
+        place.output(&format!("ingest {store} t counts --time t --time-unit s"));
+        place.output(&format!(
+            "ingest {store} ms counts --time t --time-unit s --schema t:timestamp(ms)"
+        ));
+        for table in ["t", "ms"] {
+            assert_eq!(
+                place.output(&format!("query {store} {table} --format csv")),
+                "t\n2013-02-08T17:30:00\n2013-02-08T17:30:01\n",
+                "{width} {table}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_file_with_its_columns_in_another_order() {
     let place = Place::new();
     place.write("a.csv", "t,n\n2013-01-01,1\n");
