@@ -262,7 +262,7 @@ fn decimals_and_bytes_are_typed_by_hand_and_go_round() {
     // A table's types are those of the next file.
     place.write(
         "b.csv",
-        "t,price,raw\n2013-01-04,1.005,00\n2013-01-05,7,0\n2013-01-06,7,00\n",
+        "t,price,raw\n2013-01-04,1.005,00\n2013-01-05,7,0\n2013-01-06,7,00\n2013-01-07,007,00\n2013-01-08,+7,\n",
     );
     let failed = place.run("ingest s t b.csv").fails(1);
     assert!(failed.contains("price"), "{failed}");

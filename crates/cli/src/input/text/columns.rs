@@ -170,7 +170,16 @@ impl<'a> Cells<'a> {
     /// Values of a type that few text files have.
     fn others(&self, kind: &DataType) -> (ArrayRef, Vec<(usize, Problem)>) {
         let (texts, mut problems) = self.strings();
-        let values = parse_values(&texts, kind);
+        let is_number = kind.is_floating() || kind.is_decimal();
+        let values = match self.is_given || !is_number {
+            true => parse_values(&texts, kind),
+            false => {
+                let kept = texts
+                    .iter()
+                    .map(|text| text.filter(|text| keeps_digits(text, kind)));
+                parse_values(&kept.collect(), kind)
+            }
+        };
         let unfit = (0..texts.len()).filter(|&row| texts.is_valid(row) && values.is_null(row));
         problems.extend(unfit.map(|row| (self.rows.start + row, Problem::NotOfType)));
         problems.sort_by_key(|&(row, _)| row);

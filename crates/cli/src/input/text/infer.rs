@@ -20,6 +20,8 @@ struct Candidates {
     /// Whether values so far had an offset from UTC; must be the same for all.
     zoned: Option<bool>,
     fraction_digits: usize,
+    /// Whether some time is one that nanoseconds do not reach.
+    beyond_nanoseconds: bool,
 }
 
 /// Why the values of the time column tell no type.
@@ -80,6 +82,7 @@ pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[St
         timestamp: true,
         zoned: None,
         fraction_digits: 0,
+        beyond_nanoseconds: false,
     };
     for value in values {
         if value.is_empty() || nulls.iter().any(|null| null.as_bytes() == value) {
@@ -129,6 +132,9 @@ impl Candidates {
                     let zoned = time.offset_seconds.is_some();
                     self.timestamp = self.timestamp && *self.zoned.get_or_insert(zoned) == zoned;
                     self.fraction_digits = self.fraction_digits.max(time.fraction_digits);
+                    let offset_seconds = time.offset_seconds.unwrap_or(0);
+                    let is_beyond = time.ticks(offset_seconds, TimeUnit::Nanosecond).is_none();
+                    self.beyond_nanoseconds |= is_beyond;
                 }
                 None => self.timestamp = false,
             }
@@ -158,9 +164,11 @@ impl Candidates {
         if self.date {
             return DataType::Date32;
         }
-        if self.timestamp {
+        let unit = unit_for_digits(self.fraction_digits);
+        // The other units reach all years of four digits.
+        if self.timestamp && !(self.beyond_nanoseconds && unit == TimeUnit::Nanosecond) {
             let zone = (self.zoned == Some(true)).then(|| Arc::from("UTC"));
-            return DataType::Timestamp(unit_for_digits(self.fraction_digits), zone);
+            return DataType::Timestamp(unit, zone);
         }
         DataType::Utf8
     }
@@ -178,15 +186,25 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// Whether a number of an inferred type tells the digits of `text` again: it would lose leading
-/// zeros and a plus sign, as of a telephone number, and a float the last digits of a long integer.
+/// zeros and a plus sign, as of a telephone number, an integer the sign of `-0`, and a float the
+/// last digits of a long integer.
 pub(super) fn keeps_digits(text: &str, kind: &DataType) -> bool {
-    /// Floats hold all integers up to this one.
-    const INTEGER_MAX: u64 = 1 << f64::MANTISSA_DIGITS;
     let digits = text.strip_prefix('-').unwrap_or(text);
+    // As many digits fit in the bits in any case.
+    let (digits_min, bits) = match kind {
+        DataType::Float16 => (3, 11),
+        DataType::Float32 => (7, f32::MANTISSA_DIGITS),
+        _ => (15, f64::MANTISSA_DIGITS),
+    };
     match digits.as_bytes() {
         [b'+', ..] | [b'0', b'0'..=b'9', ..] => false,
-        all if *kind == DataType::Float64 && all.len() > 15 && all.iter().all(u8::is_ascii_digit) => {
-            digits.parse().is_ok_and(|integer: u64| integer <= INTEGER_MAX)
+        b"0" => !(kind.is_integer() && text.len() > 1),
+        all if kind.is_floating() && all.len() > digits_min && all.iter().all(u8::is_ascii_digit) => {
+            digits.parse().is_ok_and(|integer: u64| match kind {
+                // A type that is inferred has to hold the integers between as well.
+                DataType::Float64 => integer <= 1 << bits,
+                _ => integer.trailing_zeros() + bits >= u64::BITS - integer.leading_zeros(),
+            })
         }
         _ => true,
     }
@@ -209,6 +227,9 @@ mod tests {
         assert_eq!(infer(&["1", "2.5", "1e300", "NaN"]), "float64");
         assert_eq!(infer(&["0", "0.5", "-0.5"]), "float64");
         assert_eq!(infer(&["10001", "00501"]), "utf8", "post codes");
+        assert_eq!(infer(&["1", "0"]), "int64");
+        assert_eq!(infer(&["1", "-0"]), "float64", "an integer has no sign of zero");
+        assert_eq!(infer(&["9223372036854775807", "-0"]), "utf8");
         assert_eq!(infer(&["4915112345678", "+4915112345678"]), "utf8");
         assert_eq!(infer(&["-0.5", "+0.5"]), "utf8");
         assert_eq!(infer(&["1e+5", "-1e-5"]), "float64");
@@ -230,6 +251,12 @@ mod tests {
             "timestamp(ms, UTC)"
         );
         assert_eq!(infer(&["2013-01-01T10:00:00.0000001"]), "timestamp(ns)");
+        let (least, last) = ("0001-01-01 00:00:00", "9999-12-31 23:59:59.9999999");
+        for sentinel in [least, last] {
+            assert_eq!(infer(&["2013-01-01 10:00:00.1234567", sentinel]), "utf8");
+            assert_eq!(infer(&[sentinel, "2013-01-01 10:00:00.1234567"]), "utf8");
+        }
+        assert_eq!(infer(&["2013-01-01 10:00:00.123456", least]), "timestamp(us)");
         assert_eq!(
             infer(&["2013-01-01T10:00:00Z", "2013-01-02T10:00:00"]),
             "utf8",
@@ -237,6 +264,28 @@ mod tests {
         );
         assert_eq!(infer(&["", "NA"]), "utf8");
         assert_eq!(infer(&[]), "utf8");
+    }
+
+    #[test]
+    fn numbers_keep_the_digits_that_they_hold() {
+        let (half, single) = (DataType::Float16, DataType::Float32);
+        for (text, kind, keeps) in [
+            ("2048", &half, true),
+            ("2049", &half, false),
+            ("-2050", &half, true),
+            ("16777216", &single, true),
+            ("16777217", &single, false),
+            ("-20000000", &single, true),
+            ("9007199254740993", &single, false),
+            ("99999999999999999999", &single, false),
+            ("0.1234567890123456789", &single, true),
+            ("-0", &single, true),
+            ("-0", &DataType::UInt8, false),
+            ("-0", &DataType::Decimal128(9, 2), true),
+            ("007", &DataType::Decimal128(9, 2), false),
+        ] {
+            assert_eq!(keeps_digits(text, kind), keeps, "{text} {kind}");
+        }
     }
 
     #[test]
