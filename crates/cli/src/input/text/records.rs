@@ -26,6 +26,8 @@ pub(super) struct RecordReader {
     parser: csv_core::Reader,
     /// The line on which the next byte of the text stands.
     line: u64,
+    /// Whether the byte before that is a `\r`, which ended its line; a `\n` then belongs to it.
+    after_return: bool,
     /// Whether the text has ended, and the parser was given the line end that its last line may
     /// lack.
     ended: bool,
@@ -43,6 +45,7 @@ impl RecordReader {
             delimiter,
             parser,
             line: 1,
+            after_return: false,
             ended: false,
             has_begun: false,
         }
@@ -86,7 +89,7 @@ impl RecordReader {
                     )));
                 }
             } else {
-                self.line += line_ends(&input[..read]);
+                self.line += line_ends(&input[..read], &mut self.after_return);
                 self.text.consume(read);
             }
             bytes_len += bytes_written;
@@ -151,7 +154,8 @@ impl RecordReader {
             ends_end: ends_len + split.fields,
             gap: 1,
         });
-        self.line += u64::from(text[split.len] == b'\n');
+        self.line += 1;
+        self.after_return = text[split.len] == b'\r';
         self.text.consume(split.len + 1);
         Ok(true)
     }
@@ -168,7 +172,7 @@ impl RecordReader {
                 .take_while(|&&byte| byte == b'\n' || byte == b'\r')
                 .count();
             let all = blank == input.len();
-            self.line += line_ends(&input[..blank]);
+            self.line += line_ends(&input[..blank], &mut self.after_return);
             self.text.consume(blank);
             if blank == 0 || !all {
                 return Ok(());
@@ -177,8 +181,19 @@ impl RecordReader {
     }
 }
 
-fn line_ends(bytes: &[u8]) -> u64 {
-    bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum()
+/// Counts the lines that end in some bytes, of which the one before is a `\r` or not, and so for
+/// those that follow.
+fn line_ends(bytes: &[u8], after_return: &mut bool) -> u64 {
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
+        return 0;
+    };
+    let is_end = |&byte: &u8| u64::from(byte == b'\n' || byte == b'\r');
+    let is_pair = |pair: &[u8]| u64::from(pair == b"\r\n");
+    let ends: u64 = bytes.iter().map(is_end).sum();
+    let pairs: u64 = bytes.windows(2).map(is_pair).sum();
+    let halves = u64::from(*after_return && *first == b'\n');
+    *after_return = *last == b'\r';
+    ends - pairs - halves
 }
 
 /// Records side by side in one buffer.
@@ -261,7 +276,7 @@ impl Records {
     /// here, but a line end is always a line end.
     pub(super) fn field_line(&self, row: usize, field: usize) -> u64 {
         let span = self.field_span(row, field);
-        self.line(row) + line_ends(&self.bytes[self.first_byte(row)..span.start])
+        self.line(row) + line_ends(&self.bytes[self.first_byte(row)..span.start], &mut false)
     }
 
     /// A field of a record, which must have it.
@@ -364,6 +379,13 @@ mod tests {
             row(7, &["q\"q"]),
             row(8, &["6", "7"]),
         ];
+        let with_cr = [
+            row(1, &["a", "b"]),
+            row(2, &["1", ""]),
+            row(5, &["x\ry", "5"]),
+            row(7, &["q\"q"]),
+            row(8, &["6", "7"]),
+        ];
         for buffer in [1, 2, 3, 7, 4096] {
             assert_eq!(
                 read_all("a,b\n1,\n\n\n\"x\ny\",5\n\"q\"\"q\"\n6,7", buffer),
@@ -371,6 +393,8 @@ mod tests {
             );
             let text = "a,b\r\n1,\r\n\r\n\r\n\"x\r\ny\",5\r\n\"q\"\"q\"\r\n6,7\r\n";
             assert_eq!(read_all(text, buffer), with_crlf);
+            let text = "a,b\r1,\r\r\r\"x\ry\",5\r\"q\"\"q\"\r6,7\r";
+            assert_eq!(read_all(text, buffer), with_cr);
         }
     }
 
@@ -381,11 +405,11 @@ mod tests {
         let expected = [
             header,
             row(2, &["1", "plain line"]),
-            row(2, &["2", "another one"]),
-            row(4, &["3", "quoted, and \""]),
-            row(5, &["4", ""]),
-            row(6, &["5", "\r\n"]),
-            row(8, &["6", "the last line"]),
+            row(3, &["2", "another one"]),
+            row(5, &["3", "quoted, and \""]),
+            row(6, &["4", ""]),
+            row(7, &["5", "\r\n"]),
+            row(9, &["6", "the last line"]),
         ];
         for buffer in [1, 5, 16, 40, 4096] {
             assert_eq!(read_all(text, buffer), expected, "{buffer}");
