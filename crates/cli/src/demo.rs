@@ -193,7 +193,7 @@ impl Demo<'_> {
             csv: csv_args(),
             json: false,
         };
-        let picture = Column::read(&args)?.picture(&title_name(self.data), TIME);
+        let picture = Column::read(&args)?.order().picture(&title_name(self.data), TIME);
         say("")?;
         for name in ["disorder.png", "disorder.svg"] {
             let path = self.dir.join(name);

@@ -21,11 +21,10 @@ const BATCH_ROWS: usize = 65_536;
 
 pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     let column = Column::read(args)?;
-    let measured = column.sortedness();
+    let order = column.order();
+    let measured = order.measured;
     if let Some(path) = &args.picture {
-        column
-            .picture(&title_name(&args.file), &args.column)
-            .write(path)?;
+        order.picture(&title_name(&args.file), &args.column).write(path)?;
     }
 
     let mut out = Stdout::lock();
@@ -49,6 +48,13 @@ pub(crate) struct Column {
     keys: Keys,
     without_value: u64,
     rejects: Rejects,
+}
+
+/// The order in which a column's rows stand.
+pub(crate) struct Order {
+    pub(crate) measured: Sortedness,
+    /// The rows that have a value, by their number of arrival, in the order of their values.
+    arrivals: Vec<usize>,
 }
 
 enum Keys {
@@ -134,31 +140,30 @@ impl Column {
         Ok(())
     }
 
-    fn len(&self) -> usize {
+    /// Measures the order in which the rows stand. Sorts them.
+    pub(crate) fn order(&self) -> Order {
+        fn of<T: Ord>(keys: &[T]) -> Order {
+            let arrivals = arrivals_in_sorted_order(keys);
+            Order {
+                measured: Sortedness::of_order(keys, &arrivals),
+                arrivals,
+            }
+        }
         match &self.keys {
-            Keys::Integers(keys) => keys.len(),
-            Keys::Decimals(keys) => keys.len(),
-            Keys::Texts(keys) => keys.len(),
+            Keys::Integers(keys) => of(keys),
+            Keys::Decimals(keys) => of(keys),
+            Keys::Texts(keys) => of(keys),
         }
     }
+}
 
-    pub(crate) fn sortedness(&self) -> Sortedness {
-        match &self.keys {
-            Keys::Integers(keys) => Sortedness::of_keys(keys),
-            Keys::Decimals(keys) => Sortedness::of_keys(keys),
-            Keys::Texts(keys) => Sortedness::of_keys(keys),
-        }
-    }
-
-    /// A picture of the order in which the rows stand.
+impl Order {
     pub(crate) fn picture(&self, file: &str, column: &str) -> Picture {
-        let order = match &self.keys {
-            Keys::Integers(keys) => arrivals_in_sorted_order(keys),
-            Keys::Decimals(keys) => arrivals_in_sorted_order(keys),
-            Keys::Texts(keys) => arrivals_in_sorted_order(keys),
-        };
-        debug_assert_eq!(order.len(), self.len());
-        Picture::new(&format!("{file}, column {column}"), &self.sortedness(), &order)
+        Picture::new(
+            &format!("{file}, column {column}"),
+            &self.measured,
+            &self.arrivals,
+        )
     }
 }
 

@@ -62,12 +62,26 @@ impl Sortedness {
     /// Keys that compare equal keep their order of arrival, so a sequence of equal keys is sorted.
     #[must_use]
     pub fn of_keys<T: Ord>(keys: &[T]) -> Self {
+        Self::of_order(keys, &arrivals_in_sorted_order(keys))
+    }
+
+    /// Like [`of_keys`](Self::of_keys), given what [`arrivals_in_sorted_order`] returns of the keys.
+    ///
+    /// ```
+    /// use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
+    ///
+    /// let keys = [1, 5, 2, 4];
+    /// let order = arrivals_in_sorted_order(&keys);
+    /// assert_eq!(Sortedness::of_order(&keys, &order), Sortedness::of_keys(&keys));
+    /// ```
+    #[must_use]
+    pub fn of_order<T: Ord>(keys: &[T], order: &[usize]) -> Self {
         let mut arrivals = Arrivals::new();
         for key in keys {
             arrivals.push(key);
         }
         let mut displacement = Displacement::new();
-        for place in arrivals_in_sorted_order(keys) {
+        for &place in order {
             let seen = displacement.push(place as u64);
             debug_assert!(seen.is_ok(), "a sorted list of places is a permutation");
         }
