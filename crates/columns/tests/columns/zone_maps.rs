@@ -157,6 +157,7 @@ fn relates(operator: Operator, order: Ordering) -> bool {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the type is intended")]
 fn float_column(data_type: &DataType, values: &[Option<f64>]) -> ArrayRef {
     let values = values.iter().copied();
     match data_type {
