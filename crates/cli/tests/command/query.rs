@@ -437,7 +437,7 @@ fn nans_are_one_value_above_all_numbers_and_zeros_one() {
         "t,n,x\n2020-01-01,1,-nan\n2020-01-02,2,NaN\n2020-01-03,3,-0.0\n2020-01-04,4,0\n\
          2020-01-05,5,-inf\n2020-01-06,6,7.5\n2020-01-07,7,\n",
     );
-    // In one leaf, and as rows of the log.
+    // Rows of one commit, and of a commit each.
     for batch_rows in [100, 1] {
         let store = format!("s{batch_rows}");
         place.output(&format!(
