@@ -52,6 +52,12 @@ impl Condition {
             return Some(Self::Time(range));
         }
         let (column, predicates) = match expr {
+            // A column may be nullable in a union or a join and not in the table: the optimizer
+            // makes constants of filters that it has pushed down already.
+            Expr::Literal(ScalarValue::Boolean(Some(true)), _) => return Some(Self::Time(TimeRange::ALL)),
+            Expr::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => {
+                return Some(Self::Time(TimeRange::EMPTY));
+            }
             Expr::BinaryExpr(comparison) => compared(comparison, schema)?,
             Expr::InList(list) => {
                 let field = field_of(&list.expr, schema)?;

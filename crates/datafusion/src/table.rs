@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bedload::{Snapshot, Table, TableSchema};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::Result;
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -105,13 +105,12 @@ impl TableProvider for BedloadTable {
         let projection = projection.map_or_else(|| (0..columns).collect(), Vec::clone);
         let mut times = TimeRange::ALL;
         let mut conditions = Vec::new();
-        for condition in filters
-            .iter()
-            .filter_map(|filter| Condition::of(filter, &self.schema))
-        {
-            match condition {
-                Condition::Time(range) => times = times.and(range),
-                Condition::Column(condition) => conditions.push(condition),
+        for filter in filters {
+            match Condition::of(filter, &self.schema) {
+                Some(Condition::Time(range)) => times = times.and(range),
+                Some(Condition::Column(condition)) => conditions.push(condition),
+                // The query no longer applies it, so to ignore it would add rows.
+                None => return internal_err!("the table {} cannot apply the filter {filter}", self.name),
             }
         }
         if times.is_empty() {

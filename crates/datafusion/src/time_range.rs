@@ -18,7 +18,8 @@ impl TimeRange {
         last: i64::MAX,
     };
 
-    const EMPTY: Self = Self { first: 0, last: -1 };
+    /// No tick.
+    pub(crate) const EMPTY: Self = Self { first: 0, last: -1 };
 
     fn new(first: i128, last: i128) -> Self {
         let first = i64::try_from(first.max(i128::from(i64::MIN)));

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use bedload::arrow::array::{Int32Array, RecordBatch, TimestampSecondArray};
 use bedload::arrow::schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{Grid, Layout, TableSchema};
+use bedload_datafusion::BedloadTable;
+use datafusion::catalog::TableProvider;
+use datafusion::prelude::{col, lit};
 
 use crate::rows::{Plant, field, plan};
 
@@ -167,6 +170,18 @@ async fn a_scan_takes_over_what_it_can_decide() {
     for (query, has, lacks) in PLANS {
         check(query, &plan(&session, query).await, has, lacks);
     }
+}
+
+/// The query no longer applies a filter that it hands to a scan, so none may be ignored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_refuses_a_filter_that_it_cannot_apply() {
+    let plant = Plant::new();
+    let table = BedloadTable::new(&plant.cpu);
+    let state = plant.session().state();
+    let filters = [col("at").is_not_null(), col("host").like(lit("%-01"))];
+    let refused = table.scan(&state, None, &filters, None).await.unwrap_err();
+    let message = refused.to_string();
+    assert!(message.contains("cannot apply the filter host LIKE"), "{message}");
 }
 
 /// The rows of `alarms` are the smaller side of a join, which statistics tell.

@@ -129,6 +129,25 @@ const QUERIES: &[(&str, &str)] = &[
         "SELECT count(*) FROM cpu x JOIN cpu y ON x.at = y.at AND x.host < y.host",
         "",
     ),
+    // Filters of columns that are nullable in the query and not in the table.
+    (
+        "SELECT count(*) FROM (SELECT at FROM cpu UNION ALL SELECT NULL) WHERE at IS NULL",
+        "",
+    ),
+    (
+        "SELECT count(*), min(at) FROM (SELECT at FROM cpu UNION ALL SELECT NULL) WHERE at IS NOT NULL",
+        "",
+    ),
+    (
+        "SELECT count(*) FROM alarms a RIGHT JOIN cpu c ON a.host = c.host AND a.at = c.at \
+         WHERE a.at IS NULL AND a.host = 'host-05'",
+        "",
+    ),
+    (
+        "SELECT count(*) FROM alarms a RIGHT JOIN cpu c ON a.host = c.host AND a.at = c.at \
+         WHERE a.at IS NOT NULL AND a.host = 'host-05'",
+        "",
+    ),
     // Nothing.
     ("SELECT at FROM cpu WHERE at < '1960-01-01' ORDER BY at", ""),
     (
