@@ -1,5 +1,7 @@
 //! Errors of the store as exceptions of the package.
 
+use std::io;
+
 use bedload::Error;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -9,10 +11,11 @@ fn class_of(error: &Error) -> &'static str {
     match error {
         Error::Io { .. } => "DiskError",
         Error::NoSpace { .. } => "NoSpaceError",
-        Error::Corrupt { .. } => "CorruptError",
+        Error::Corrupt { .. } | Error::Index(bedload_pages::Error::Corrupt { .. }) => "CorruptError",
         Error::NotAStore { .. } | Error::Irregular { .. } => "NotAStoreError",
         Error::AlreadyExists { .. } | Error::TableExists { .. } => "ExistsError",
         Error::NewerFormat { .. } => "NewerFormatError",
+        Error::OlderFormat { .. } => "OlderFormatError",
         Error::Locked { .. } => "InUseError",
         Error::Inherited { .. } => "InheritedError",
         Error::NoSuchTable { .. } | Error::NoSuchColumn { .. } => "NotFoundError",
@@ -43,7 +46,32 @@ pub(crate) fn raise(class: &str, message: String) -> PyErr {
 
 /// The exception of a store's error, with the same message.
 pub(crate) fn of_store(error: Error) -> PyErr {
-    raise(class_of(&error), error.to_string())
+    let raised = raise(class_of(&error), error.to_string());
+    let numbered = Python::attach(|py| match number_of(py, &error)? {
+        None => Ok(()),
+        // As an argument of the class it would change the message.
+        Some(number) => raised.value(py).setattr("errno", number),
+    });
+    match numbered {
+        Ok(()) => raised,
+        Err(error) => error,
+    }
+}
+
+/// The operating system's number of an error, or of its source.
+fn number_of<'py>(py: Python<'py>, error: &Error) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let source = match error {
+        Error::Io { source, .. } => source,
+        Error::NoSpace { .. } => return py.import("errno")?.getattr("ENOSPC").map(Some),
+        _ => return Ok(None),
+    };
+    let number = source.raw_os_error().or_else(|| {
+        let inner = source.get_ref()?.source()?;
+        inner.downcast_ref::<io::Error>()?.raw_os_error()
+    });
+    number
+        .map(|number| Ok(number.into_pyobject(py)?.into_any()))
+        .transpose()
 }
 
 /// The exception of rows that do not fit.

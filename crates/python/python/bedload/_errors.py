@@ -11,7 +11,7 @@ class Error(Exception):
 
 
 class DiskError(Error, OSError):
-    """The operating system refused a call."""
+    """The operating system refused a call; ``errno`` is its number of the error."""
 
 
 class NoSpaceError(DiskError):
@@ -36,6 +36,10 @@ class NotFoundError(Error, LookupError):
 
 class NewerFormatError(Error):
     """A newer release wrote the store: use a newer release."""
+
+
+class OlderFormatError(Error):
+    """The store has a format from before the first release: export its rows with the program that wrote it."""
 
 
 class InUseError(Error):
