@@ -18,6 +18,7 @@ PAGES = [
     "docs/guides/monitoring.md",
     "docs/guides/readers.md",
     "README.md",
+    "crates/python/README.md",
 ]
 
 

@@ -39,3 +39,6 @@ def test_metadata(wheel: zipfile.ZipFile) -> None:
     assert metadata["Requires-Python"] == ">=3.10"
     required = [name for name in metadata.get_all("Requires-Dist") if "extra ==" not in name]
     assert required == ["numpy>=1.24"]
+    assert metadata["Description-Content-Type"].startswith("text/markdown")
+    readme = (ROOT / "crates" / "python" / "README.md").read_text()
+    assert str(metadata.get_payload()).strip() == readme.strip()
