@@ -84,7 +84,8 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
             let days = cast(column, &DataType::Timestamp(TimeUnit::Second, None)).map_err(|_| lossy())?;
             return conform_column(&days, to, name);
         }
-        (DataType::Utf8View | DataType::LargeUtf8 | DataType::Dictionary(..), DataType::Utf8) => {}
+        (DataType::Utf8View | DataType::LargeUtf8, DataType::Utf8) => {}
+        (DataType::Dictionary(_, values), DataType::Utf8) if values.is_string() => {}
         (DataType::Null, _) => {}
         (DataType::Dictionary(..), _) => {
             let plain = match from {

@@ -4,8 +4,9 @@ use std::ops::Bound as Edge;
 
 use bedload_memory::SbTree;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::error;
 
 /// Entries between two looks for Ctrl-C.
 const ENTRIES_AT_ONCE: usize = 1 << 18;
@@ -39,7 +40,7 @@ macro_rules! index {
             ) -> PyResult<()> {
                 let (keys, values) = (keys.as_array().to_vec(), values.as_array().to_vec());
                 if keys.len() != values.len() {
-                    return Err(PyValueError::new_err(format!(
+                    return Err(error::schema(format!(
                         "{} keys and {} values: there must be a value for each key",
                         keys.len(),
                         values.len()

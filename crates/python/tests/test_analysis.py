@@ -92,9 +92,11 @@ def test_sortedness(values: object) -> None:
 
 def test_sortedness_of_what_has_no_order() -> None:
     assert bedload.sortedness([]).k_share == 0.0
-    for wrong in [[float("nan")], np.array(["NaT"], "datetime64[s]"), np.zeros((2, 2)), ["a"]]:
+    masked = np.ma.MaskedArray([1, 2, 3], mask=[False, True, False])
+    for wrong in [[float("nan")], np.array(["NaT"], "datetime64[s]"), np.zeros((2, 2)), ["a"], masked]:
         with pytest.raises(bedload.SchemaError):
             bedload.sortedness(wrong)
+    assert bedload.sortedness(np.ma.MaskedArray([1, 3, 2])).late == 1
 
 
 def test_sortedness_of_flights(flights: pa.Table) -> None:
@@ -138,5 +140,5 @@ def test_index_refuses() -> None:
         bedload.Index(np.uint64).insert([-1], [1])
     with pytest.raises(bedload.SchemaError):
         bedload.Index().insert([1.5], [1])
-    with pytest.raises(ValueError, match="1 keys and 2 values"):
+    with pytest.raises(bedload.SchemaError, match="1 keys and 2 values"):
         bedload.Index().insert([1], [1, 2])

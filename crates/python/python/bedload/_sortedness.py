@@ -72,6 +72,8 @@ def sortedness(values: Any) -> Sortedness:
     >>> measured.k, measured.l, measured.late
     (2, 2, 2)
     """
+    if np.ma.is_masked(values):
+        raise SchemaError("the array has masked values, which have no place in an order")
     keys = np.asarray(values)
     if keys.ndim != 1:
         raise SchemaError(f"the array has {keys.ndim} dimensions; it must have one")
