@@ -38,8 +38,9 @@ impl Batch {
         schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        columns_of(py, &self.batch)
+    #[pyo3(signature = (shown=false))]
+    fn numpy<'py>(&self, py: Python<'py>, shown: bool) -> PyResult<Bound<'py, PyDict>> {
+        columns_of(py, &self.batch.schema(), std::slice::from_ref(&self.batch), shown)
     }
 
     /// The values of a row, in the order of the columns.

@@ -14,6 +14,8 @@ pub(crate) struct Handle {
     path: PathBuf,
     opened_by: u32,
     store: RwLock<Option<bedload::Store>>,
+    /// Held by commits, so that closing can wait for them.
+    commits: RwLock<()>,
     moments: Mutex<Vec<Weak<Moment>>>,
 }
 
@@ -23,6 +25,7 @@ impl Handle {
             path,
             opened_by: std::process::id(),
             store: RwLock::new(Some(store)),
+            commits: RwLock::default(),
             moments: Mutex::default(),
         }
     }
@@ -44,6 +47,14 @@ impl Handle {
     pub(crate) fn moment(&self) -> PyResult<Arc<Moment>> {
         self.check_process()?;
         self.open_moment().ok_or_else(|| self.closed())
+    }
+
+    /// Works on the store while it is open: closing waits until it is done. The caller must be
+    /// detached from the interpreter, for which the work may wait.
+    pub(crate) fn commit<T>(&self, work: impl FnOnce(bedload::Store) -> PyResult<T>) -> PyResult<T> {
+        self.check_process()?;
+        let _commits = self.commits.read().unwrap_or_else(PoisonError::into_inner);
+        work(self.open_store().ok_or_else(|| self.closed())?)
     }
 
     /// Fails in a forked child. It takes no lock, which a thread of the parent may have held.
@@ -87,6 +98,8 @@ impl Handle {
         for moment in moments.iter().filter_map(Weak::upgrade) {
             moment.close();
         }
+        // Those that begin from now on find no store.
+        drop(self.commits.write().unwrap_or_else(PoisonError::into_inner));
         store
     }
 }

@@ -7,6 +7,7 @@
 mod arrow_stream;
 mod batch;
 mod conform;
+mod detached;
 mod error;
 mod handle;
 mod index;
@@ -15,6 +16,7 @@ mod moment;
 mod numpy_columns;
 mod order;
 mod rows;
+mod slices;
 mod store;
 mod table;
 mod times;

@@ -10,8 +10,9 @@ use arrow_array::types::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -122,41 +123,61 @@ fn as_times(ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
     arrow_cast::cast(ticks, &to).map_err(|error| error::schema(error.to_string()))
 }
 
-/// For each column its values, which of them are missing (or nothing, if none is), and the unit of
-/// times.
-pub(crate) fn columns_of<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyDict>> {
+/// For each column of batches its values, which of them are missing (or nothing, if none is), and
+/// the unit of times. A column that has no type in NumPy is refused, or shown as text.
+pub(crate) fn columns_of<'py>(
+    py: Python<'py>,
+    schema: &Schema,
+    batches: &[RecordBatch],
+    shown: bool,
+) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
-    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let (values, unit) = values_of(py, column)?;
-        let missing = (column.null_count() > 0).then(|| {
-            let missing: Vec<bool> = (0..column.len()).map(|row| column.is_null(row)).collect();
-            missing.into_pyarray(py)
+    for (position, field) in schema.fields().iter().enumerate() {
+        let parts: Vec<ArrayRef> = batches
+            .iter()
+            .map(|batch| batch.column(position).clone())
+            .collect();
+        let (values, unit) = values_of(py, field.data_type(), &parts, shown)?;
+        let missing = parts.iter().any(|part| part.null_count() > 0).then(|| {
+            let missing = parts
+                .iter()
+                .flat_map(|part| (0..part.len()).map(|row| part.is_null(row)));
+            missing.collect::<Vec<bool>>().into_pyarray(py)
         });
         told.set_item(field.name(), (values, missing, unit))?;
     }
     Ok(told)
 }
 
-fn values_of<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<(Bound<'py, PyAny>, Option<&'static str>)> {
+fn values_of<'py>(
+    py: Python<'py>,
+    kind: &DataType,
+    parts: &[ArrayRef],
+    shown: bool,
+) -> PyResult<(Bound<'py, PyAny>, Option<&'static str>)> {
     let plain = |values: Bound<'py, PyAny>| Ok((values, None));
-    match column.data_type() {
+    match kind {
         DataType::Boolean => {
-            let values: Vec<bool> = column.as_boolean().values().iter().collect();
-            plain(values.into_pyarray(py).into_any())
+            let values = parts.iter().flat_map(|part| part.as_boolean().values().iter());
+            plain(values.collect::<Vec<bool>>().into_pyarray(py).into_any())
         }
-        DataType::Int8 => plain(copied::<Int8Type>(py, column)),
-        DataType::Int16 => plain(copied::<Int16Type>(py, column)),
-        DataType::Int32 => plain(copied::<Int32Type>(py, column)),
-        DataType::Int64 => plain(copied::<Int64Type>(py, column)),
-        DataType::UInt8 => plain(copied::<UInt8Type>(py, column)),
-        DataType::UInt16 => plain(copied::<UInt16Type>(py, column)),
-        DataType::UInt32 => plain(copied::<UInt32Type>(py, column)),
-        DataType::UInt64 => plain(copied::<UInt64Type>(py, column)),
-        DataType::Float32 => plain(copied::<Float32Type>(py, column)),
-        DataType::Float64 => plain(copied::<Float64Type>(py, column)),
-        DataType::Date32 => Ok((copied::<Date32Type>(py, column), Some("D"))),
+        DataType::Int8 => plain(copied::<Int8Type>(py, parts)),
+        DataType::Int16 => plain(copied::<Int16Type>(py, parts)),
+        DataType::Int32 => plain(copied::<Int32Type>(py, parts)),
+        DataType::Int64 => plain(copied::<Int64Type>(py, parts)),
+        DataType::UInt8 => plain(copied::<UInt8Type>(py, parts)),
+        DataType::UInt16 => plain(copied::<UInt16Type>(py, parts)),
+        DataType::UInt32 => plain(copied::<UInt32Type>(py, parts)),
+        DataType::UInt64 => plain(copied::<UInt64Type>(py, parts)),
+        DataType::Float32 => plain(copied::<Float32Type>(py, parts)),
+        DataType::Float64 => plain(copied::<Float64Type>(py, parts)),
+        DataType::Date32 => Ok((copied::<Date32Type>(py, parts), Some("D"))),
         DataType::Timestamp(unit, _) => {
-            let ticks = arrow_cast::cast(column, &DataType::Int64)
+            let ticks = |part: &ArrayRef| arrow_cast::cast(part, &DataType::Int64);
+            let ticks: Vec<ArrayRef> = parts
+                .iter()
+                .map(ticks)
+                .collect::<Result<_, _>>()
                 .map_err(|error| error::schema(error.to_string()))?;
             let unit = match unit {
                 TimeUnit::Second => "s",
@@ -166,26 +187,51 @@ fn values_of<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<(Bound<'py, Py
             };
             Ok((copied::<Int64Type>(py, &ticks), Some(unit)))
         }
-        DataType::Utf8 => plain(PyList::new(py, column.as_string::<i32>().iter())?.into_any()),
+        DataType::Utf8 => {
+            let texts = parts.iter().flat_map(|part| part.as_string::<i32>().iter());
+            plain(PyList::new(py, texts.collect::<Vec<_>>())?.into_any())
+        }
         DataType::FixedSizeBinary(_) => {
-            let bytes = column.as_fixed_size_binary();
-            let bytes = bytes
-                .iter()
-                .map(|value| value.map(|value| PyBytes::new(py, value)));
-            plain(PyList::new(py, bytes.collect::<Vec<_>>())?.into_any())
+            let values = parts.iter().flat_map(|part| part.as_fixed_size_binary().iter());
+            plain(list_of_bytes(py, values)?)
         }
         DataType::Binary => {
-            let bytes = column.as_binary::<i32>().iter();
-            let bytes = bytes.map(|value| value.map(|value| PyBytes::new(py, value)));
-            plain(PyList::new(py, bytes.collect::<Vec<_>>())?.into_any())
+            let values = parts.iter().flat_map(|part| part.as_binary::<i32>().iter());
+            plain(list_of_bytes(py, values)?)
+        }
+        _ if shown => {
+            let mut texts: Vec<Option<String>> = Vec::new();
+            for part in parts {
+                let format = FormatOptions::default();
+                let format = ArrayFormatter::try_new(part, &format)
+                    .map_err(|error| error::schema(error.to_string()))?;
+                let text = |row| part.is_valid(row).then(|| format.value(row).to_string());
+                texts.extend((0..part.len()).map(text));
+            }
+            plain(PyList::new(py, texts)?.into_any())
         }
         other => Err(error::schema(format!("{other} has no NumPy type"))),
     }
 }
 
+fn list_of_bytes<'py, 'v>(
+    py: Python<'py>,
+    values: impl Iterator<Item = Option<&'v [u8]>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let values = values.map(|value| value.map(|value| PyBytes::new(py, value)));
+    Ok(PyList::new(py, values.collect::<Vec<_>>())?.into_any())
+}
+
 fn copied<'py, T: ArrowPrimitiveType<Native: Element>>(
     py: Python<'py>,
-    column: &ArrayRef,
+    parts: &[ArrayRef],
 ) -> Bound<'py, PyAny> {
-    PyArray1::from_slice(py, column.as_primitive::<T>().values()).into_any()
+    let values = py.detach(|| {
+        let mut values = Vec::with_capacity(parts.iter().map(Array::len).sum());
+        for part in parts {
+            values.extend_from_slice(part.as_primitive::<T>().values());
+        }
+        values
+    });
+    values.into_pyarray(py).into_any()
 }

@@ -1,25 +1,28 @@
 //! Rows of a range of times: read again each time they are asked for, from one snapshot.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
-    UInt64Array, new_empty_array,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, RecordBatch,
+    RecordBatchIterator, StringArray, UInt64Array, new_empty_array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat;
 use bedload::{Operator, Predicate, Scan, StopHandle};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow_stream::capsule_of;
 use crate::batch::Batch;
+use crate::detached::Detached;
 use crate::error;
 use crate::interrupt;
 use crate::moment::{Closed, Moment, MomentReader};
+use crate::numpy_columns::columns_of;
 
 /// Batches between two looks for Ctrl-C.
 const BATCHES_AT_ONCE: usize = 32;
@@ -27,7 +30,7 @@ const BATCHES_AT_ONCE: usize = 32;
 /// Which rows are wanted.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Rows {
-    moment: Arc<Moment>,
+    moment: Detached<Arc<Moment>>,
     table: String,
     start: Option<i64>,
     stop: Option<i64>,
@@ -77,7 +80,7 @@ impl Rows {
         }
         let schema = scan.schema().clone();
         Ok(Self {
-            moment,
+            moment: Detached::new(moment),
             table,
             start,
             stop,
@@ -109,7 +112,7 @@ impl Rows {
         let reader = self.moment.reader(scan)?;
         Ok(BatchReader {
             stop: reader.stop_handle(),
-            reader: Arc::new(Mutex::new(reader)),
+            reader: Detached::new(Arc::new(Mutex::new(reader))),
             searches: !self.conditions.is_empty(),
         })
     }
@@ -207,7 +210,26 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
         DataType::UInt64 => Arc::new(UInt64Array::from(vec![
             value.extract::<u64>().map_err(|_| misfit())?,
         ])),
-        other if other.is_integer() || matches!(other, DataType::Timestamp(..) | DataType::Date32) => {
+        DataType::Binary => Arc::new(BinaryArray::from(vec![
+            bytes_of(value).ok_or_else(misfit)?.as_ref(),
+        ])),
+        DataType::FixedSizeBinary(width) => {
+            let bytes = bytes_of(value).ok_or_else(misfit)?;
+            let array = FixedSizeBinaryArray::try_from_iter([bytes].into_iter());
+            let array = array.ok().filter(|array| array.value_length() == *width);
+            return Ok(Arc::new(array.ok_or_else(misfit)?));
+        }
+        other
+            if other.is_integer()
+                || matches!(
+                    other,
+                    DataType::Timestamp(..)
+                        | DataType::Date32
+                        | DataType::Time32(_)
+                        | DataType::Time64(_)
+                        | DataType::Duration(_)
+                ) =>
+        {
             Arc::new(Int64Array::from(vec![
                 value.extract::<i64>().map_err(|_| misfit())?,
             ]))
@@ -219,10 +241,15 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
         }
     };
     let plain = match to {
-        DataType::Date32 => strictly(&plain, &DataType::Int32)?,
+        DataType::Date32 | DataType::Time32(_) => strictly(&plain, &DataType::Int32)?,
         _ => plain,
     };
     strictly(&plain, to)
+}
+
+/// The bytes of a `bytes` or a `bytearray`.
+fn bytes_of<'v>(value: &'v Bound<'_, PyAny>) -> Option<Cow<'v, [u8]>> {
+    value.extract().ok()
 }
 
 fn strictly(array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
@@ -341,7 +368,7 @@ impl Rows {
 
 /// Reads batches, and ends at Ctrl-C.
 struct BatchReader {
-    reader: Arc<Mutex<MomentReader>>,
+    reader: Detached<Arc<Mutex<MomentReader>>>,
     stop: StopHandle,
     /// Whether many rows may be passed over for one that is wanted.
     searches: bool,
@@ -412,9 +439,7 @@ impl Batches {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// One batch of all rows.
-    fn joined(&self, py: Python<'_>) -> PyResult<Batch> {
-        let joined = py.detach(|| arrow_select::concat::concat_batches(&self.schema, &self.batches));
-        joined.map(|batch| Batch { batch }).map_err(of_stream)
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns_of(py, &self.schema, &self.batches, false)
     }
 }

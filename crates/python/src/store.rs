@@ -10,17 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrow_stream::schema_of;
+use crate::detached::Detached;
 use crate::error;
 use crate::handle::Handle;
 use crate::interrupt;
 use crate::moment::Moment;
 use crate::rows::{Rows, Where};
-use crate::table::{Described, Table, describe};
+use crate::table::{Described, Table, describe, describe_all};
 
 /// An open store.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Store {
-    handle: Arc<Handle>,
+    handle: Detached<Arc<Handle>>,
 }
 
 /// Opens or creates a store.
@@ -71,7 +72,7 @@ pub(crate) fn open(
     let opened = path.clone();
     let store = py.detach(move || options.open(opened)).map_err(error::of_store)?;
     Ok(Store {
-        handle: Arc::new(Handle::new(path, store)),
+        handle: Detached::new(Arc::new(Handle::new(path, store))),
     })
 }
 
@@ -195,17 +196,8 @@ impl Store {
     }
 
     fn snapshot(&self) -> PyResult<Snapshot> {
-        let moment = self.handle.moment()?;
-        let store = self.handle.store()?;
-        // A table that is dropped meanwhile is left out: only its handle says which column is its
-        // time.
-        let times = moment.snapshot()?.tables().into_iter().filter_map(|name| {
-            let time = store.table(&name).ok()?.schema().time_column();
-            Some((name, time))
-        });
         Ok(Snapshot {
-            moment,
-            times: times.collect(),
+            moment: Detached::new(self.handle.moment()?),
         })
     }
 
@@ -283,6 +275,8 @@ impl Store {
             of_table.set_item("rows", table.rows)?;
             of_table.set_item("first", table.first)?;
             of_table.set_item("last", table.last)?;
+            let (_, _, unit, zone, _) = describe(table.schema.arrow().field(table.schema.time_column()));
+            of_table.set_item("time_type", (unit, zone))?;
             let layout = if matches!(table.layout, Layout::Sparse(_)) {
                 "sparse"
             } else {
@@ -319,15 +313,13 @@ impl Store {
 /// All tables at one moment.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Snapshot {
-    moment: Arc<Moment>,
-    /// Names of the tables, and where the time stands among the columns of each.
-    times: Vec<(String, usize)>,
+    moment: Detached<Arc<Moment>>,
 }
 
 #[pymethods]
 impl Snapshot {
-    fn tables(&self) -> Vec<String> {
-        self.times.iter().map(|(name, _)| name.clone()).collect()
+    fn tables(&self) -> PyResult<Vec<String>> {
+        Ok(self.moment.snapshot()?.tables())
     }
 
     #[expect(
@@ -357,24 +349,8 @@ impl Snapshot {
     }
 
     fn describe(&self, table: &str) -> PyResult<(Vec<Described>, usize)> {
-        let scan = self
-            .moment
-            .snapshot()?
-            .range(table, ..)
-            .map_err(error::of_store)?;
-        let Some((_, time)) = self.times.iter().find(|(name, _)| name == table) else {
-            return Err(error::of_store(bedload::Error::NoSuchTable {
-                name: table.into(),
-            }));
-        };
-        Ok((
-            scan.schema()
-                .fields()
-                .iter()
-                .map(|field| describe(field))
-                .collect(),
-            *time,
-        ))
+        let snapshot = self.moment.snapshot()?;
+        Ok(describe_all(snapshot.schema(table).map_err(error::of_store)?))
     }
 
     fn close(&self, py: Python<'_>) {

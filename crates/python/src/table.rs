@@ -1,10 +1,10 @@
 //! A table of an open store.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
 use pyo3::prelude::*;
@@ -12,9 +12,11 @@ use pyo3::types::PyDict;
 
 use crate::arrow_stream::reader_of;
 use crate::conform::conform;
+use crate::detached::Detached;
 use crate::error;
 use crate::handle::Handle;
 use crate::rows::{Rows, Where, of_stream};
+use crate::slices::{long_bytes, slices};
 use crate::values::object_of;
 
 /// Short batches of a stream are joined until they have so many rows: a commit each would be a sync
@@ -25,15 +27,9 @@ const ROWS_PER_COMMIT: usize = 1 << 18;
 /// 2 GiB.
 const BYTES_PER_COMMIT: usize = 256 << 20;
 
-/// Bytes of text and binary values, whose columns have offsets of 32 bits.
-fn variable_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().offsets().lengths().sum(),
-        DataType::Binary => column.as_binary::<i32>().offsets().lengths().sum(),
-        _ => 0,
-    };
-    batch.columns().iter().map(bytes).sum()
-}
+/// A batch with more bytes of text and binary values is cut: a record of the log holds 1 GiB, and
+/// a column of a table less than 2 GiB.
+const BYTES_PER_BATCH: usize = 1 << 30;
 
 /// A column in words: name, type, unit and zone of times, whether it may be null.
 pub(crate) type Described = (String, String, Option<String>, Option<String>, bool);
@@ -52,6 +48,15 @@ pub(crate) fn describe(field: &Field) -> Described {
         unit,
         zone,
         field.is_nullable(),
+    )
+}
+
+/// The columns of a table, and the position of the time.
+pub(crate) fn describe_all(schema: &TableSchema) -> (Vec<Described>, usize) {
+    let fields = schema.arrow().fields().iter();
+    (
+        fields.map(|field| describe(field)).collect(),
+        schema.time_column(),
     )
 }
 
@@ -74,13 +79,14 @@ pub(crate) struct Mark {
 /// with columns that the Python side does not know of, so its number is compared, too.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Table {
-    handle: Arc<Handle>,
+    handle: Detached<Arc<Handle>>,
     name: String,
     id: u32,
 }
 
 impl Table {
     pub(crate) fn new(handle: Arc<Handle>, name: String, id: u32) -> Self {
+        let handle = Detached::new(handle);
         Self { handle, name, id }
     }
 
@@ -96,6 +102,18 @@ impl Table {
             ));
         }
         Ok(table)
+    }
+
+    /// The table under any name: it may be renamed while rows are appended to it.
+    fn found_in(&self, store: &bedload::Store) -> PyResult<bedload::Table> {
+        let named = |name: &String| store.table(name).ok().filter(|table| table.id() == self.id);
+        named(&self.name)
+            .or_else(|| store.tables().iter().find_map(named))
+            .ok_or_else(|| {
+                error::of_store(bedload::Error::NoSuchTable {
+                    name: self.name.clone(),
+                })
+            })
     }
 
     /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become
@@ -150,15 +168,7 @@ impl Table {
 
     /// The columns, and the position of the time.
     fn describe(&self) -> PyResult<(Vec<Described>, usize)> {
-        let table = self.table()?;
-        let schema = table.schema();
-        let columns = schema
-            .arrow()
-            .fields()
-            .iter()
-            .map(|field| describe(field))
-            .collect();
-        Ok((columns, schema.time_column()))
+        Ok(describe_all(self.table()?.schema()))
     }
 
     /// The names of the columns of the key, the time first.
@@ -183,14 +193,16 @@ impl Table {
     }
 
     /// Appends what a source of Arrow data gives, up to 262,144 rows or 256 MiB of text and binary
-    /// values a commit; longer batches are one commit each.
-    #[pyo3(signature = (rows, snap, progress=None))]
+    /// values a commit; longer batches are one commit each, unless they have more than
+    /// `batch_bytes` of such values.
+    #[pyo3(signature = (rows, snap, progress=None, batch_bytes=BYTES_PER_BATCH))]
     fn append<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         snap: &str,
         progress: Option<Bound<'py, PyAny>>,
+        batch_bytes: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let snap = match snap {
             "refuse" => Snap::Refuse,
@@ -202,33 +214,36 @@ impl Table {
                 )));
             }
         };
-        let table = self.table()?.snapping(snap);
-        let schema = table.schema().arrow().clone();
+        let schema = self.table()?.schema().arrow().clone();
         let mut reader = reader_of(rows, Some(&schema))?;
         let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();
-            let mut left_over = None;
+            let mut left_over = VecDeque::new();
             let mut is_last = false;
             while !is_last {
                 let step = py.detach(|| -> PyResult<Option<Appended>> {
                     let (mut count, mut bytes) = (0, 0);
                     while count < ROWS_PER_COMMIT {
-                        let batch = match left_over.take() {
-                            Some(batch) => batch,
-                            None => {
-                                let Some(batch) = reader.next() else {
-                                    is_last = true;
-                                    break;
-                                };
-                                conform(&batch.map_err(of_stream)?, &schema)?
+                        if left_over.is_empty() {
+                            let Some(batch) = reader.next() else {
+                                is_last = true;
+                                break;
+                            };
+                            let batch = batch.map_err(of_stream)?;
+                            if long_bytes(&batch) > batch_bytes {
+                                left_over.extend(slices(&batch, BYTES_PER_COMMIT.min(batch_bytes))?);
+                            } else {
+                                left_over.push_back(batch);
                             }
-                        };
-                        bytes += variable_bytes(&batch);
-                        if bytes > BYTES_PER_COMMIT && !waiting.is_empty() {
-                            left_over = Some(batch);
+                        }
+                        let Some(batch) = left_over.front() else { break };
+                        bytes += long_bytes(batch);
+                        if bytes > BYTES_PER_COMMIT.min(batch_bytes) && !waiting.is_empty() {
                             break;
                         }
+                        let batch = conform(batch, &schema)?;
+                        left_over.pop_front();
                         count += batch.num_rows();
                         if batch.num_rows() > 0 {
                             waiting.push(batch);
@@ -241,7 +256,11 @@ impl Table {
                             .map_err(of_stream)?,
                     };
                     waiting.clear();
-                    table.append(&batch).map(Some).map_err(error::of_store)
+                    // Looked up at each commit: a table that is held keeps its store open.
+                    self.handle.commit(|store| {
+                        let table = self.found_in(&store)?.snapping(snap);
+                        table.append(&batch).map(Some).map_err(error::of_store)
+                    })
                 })?;
                 if let Some(step) = step {
                     done += step.rows;
@@ -340,9 +359,11 @@ impl Table {
         py.detach(|| table.set_retention(keep)).map_err(error::of_store)
     }
 
-    fn mark(&self) -> PyResult<Mark> {
+    fn mark(&self, py: Python<'_>) -> PyResult<Mark> {
+        let table = self.table()?;
         Ok(Mark {
-            mark: self.table()?.mark(),
+            // It waits for a commit.
+            mark: py.detach(|| table.mark()),
         })
     }
 

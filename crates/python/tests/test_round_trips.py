@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import sys
 from decimal import Decimal
@@ -126,6 +127,69 @@ def test_pandas_indexes_without_a_name_are_left_out(db: bedload.Database) -> Non
     assert kept.range().to_pandas()["__index_level_0__"].tolist() == [1, 2, 0, 3]
     plain = pa.table({"at": at, "__index_level_0__": [1, 2, 3, 4]}).replace_schema_metadata({"pandas": "no JSON"})
     assert list(db.table("plain", plain).columns) == ["at", "__index_level_0__"]
+
+
+def test_pandas_ranges_with_a_name_are_columns(db: bedload.Database) -> None:
+    """pandas gives the values of such an index to nobody: they are metadata of the stream."""
+    at = pd.to_datetime(["2020-01-03", "2020-01-01"]).astype("M8[ns]")
+    frame = pd.DataFrame({"at": at, "x": [1.0, 3.0]}, index=pd.RangeIndex(10, 14, 2, name="id"))
+    table = db.table("t", frame)
+    assert list(table.columns) == ["at", "x", "id"]
+    table.append(frame)
+    assert list(db.table("t", frame).columns) == ["at", "x", "id"]
+    assert table.range().to_pandas()["id"].tolist() == [12, 10]
+    assert isinstance(frame.index, pd.RangeIndex), "the frame stays as it is"
+    assert list(db.table("unnamed", frame.rename_axis(None)).columns) == ["at", "x"]
+
+
+def long_texts(kind: Callable[[pa.Array], pa.Array]) -> pa.Table:
+    texts = [None, *(str(length) * length for length in range(9)), "long" * 24, None]
+    at = pa.array(range(len(texts)), pa.timestamp("s"))
+    return pa.table({"at": at, "text": kind(pa.array(texts)), "other": pa.array(texts)})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda texts: texts,
+        lambda texts: texts.cast(pa.large_string()),
+        lambda texts: texts.cast(pa.string_view()),
+        lambda texts: texts.dictionary_encode(),
+        lambda texts: texts.cast(pa.binary()),
+        lambda texts: texts.cast(pa.large_binary()),
+        lambda texts: texts.cast(pa.binary_view()),
+    ],
+)
+def test_batches_with_more_text_than_a_commit_holds_are_cut(
+    db: bedload.Database, kind: Callable[[pa.Array], pa.Array]
+) -> None:
+    """The limit, 1 GiB in earnest, is 200 bytes: a row has up to 192."""
+    rows = long_texts(kind)
+    table = db.table("t", rows)
+    commits = db.metrics()["commits"]
+    assert table._native.append(rows, "refuse", batch_bytes=200)["rows"] == 12
+    assert db.metrics()["commits"] == commits + 2
+    assert table.range().to_pyarrow().to_pylist() == rows.to_pylist()
+    with pytest.raises(bedload.SchemaError, match="row 10 has 192 bytes of text") as failed:
+        table._native.append(rows, "refuse", batch_bytes=191)
+    assert failed.value.rows_appended == 0
+    late = rows.set_column(0, "at", pa.array([*range(11), None], pa.timestamp("s")))
+    with pytest.raises(bedload.SchemaError, match="no value in the time column") as failed:
+        table._native.append(late, "refuse", batch_bytes=200)
+    assert failed.value.rows_appended == 10
+    assert table.append(rows)["rows"] == 12
+    assert db.metrics()["commits"] == commits + 4, "one batch is one commit"
+
+
+def test_categories_that_are_no_text(db: bedload.Database) -> None:
+    at = pa.array([1, 2], pa.timestamp("s"))
+    table = db.table("t", pa.schema([("at", pa.timestamp("s")), ("text", pa.string())]))
+    for numbers in (pa.array([1, 2]), pa.array([1, 2]).dictionary_encode()):
+        with pytest.raises(bedload.SchemaError, match='column "text" is Int64; the table\'s is Utf8'):
+            table.append(pa.table({"at": at, "text": numbers}))
+    counted = db.table("u", pa.schema([("at", pa.timestamp("s")), ("n", pa.int32())]))
+    counted.append(pa.table({"at": at, "n": pa.array([1, 2]).dictionary_encode()}))
+    assert counted.range().to_pyarrow()["n"].to_pylist() == [1, 2]
 
 
 def test_numpy(db: bedload.Database) -> None:
@@ -333,6 +397,42 @@ def test_types_without_a_numpy_type(db: bedload.Database) -> None:
         table.range(where={"price": Decimal("NaN")})
     with pytest.raises(bedload.Error, match="NumPy"):
         table.range().to_numpy()
+    first, second = repr(table.range()).splitlines()[2:5:2]
+    assert first == "  1970-01-01T00:00:01 | 12.34 | b'\\xff\\x00' | 01:02:03.000004 | PT0.005S | a | a"
+    assert second == "  1970-01-01T00:00:02 | None | None | None | None | None | None"
+
+
+class Months:
+    """Rows whose last column, of int32, counts months: intervals that pyarrow does not make."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.rows = rows
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        schema, array = self.rows.__arrow_c_array__()
+        pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        words = ctypes.cast(pointer_of(schema, b"arrow_schema"), ctypes.POINTER(ctypes.c_void_p))
+        # An `ArrowSchema` begins with format, name, metadata, flags and the number of children.
+        children = ctypes.cast(words[5], ctypes.POINTER(ctypes.c_void_p))
+        last = children[self.rows.num_columns - 1]
+        ctypes.cast(last, ctypes.POINTER(ctypes.c_char_p))[0] = b"tiM"
+        return schema, array
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_single_rows_with_months(db: bedload.Database, is_flushed: bool) -> None:
+    at = pa.array([1, 2], pa.timestamp("s"))
+    rows = Months(pa.record_batch({"at": at, "n": [1, 2], "months": pa.array([-14, None], pa.int32())}))
+    table = db.table("t", rows)
+    assert table.columns["months"] == "Interval(YearMonth)"
+    table.append(rows)
+    if is_flushed:
+        db.flush()
+    for row in (table.first(), table.get(1)):
+        assert row == {"at": dt.datetime(1970, 1, 1, 0, 0, 1), "n": 1, "months": -14}
+    assert (table.last() or {})["months"] is None
+    assert "1970-01-01T00:00:01 | 1 | " in repr(table.range())
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])

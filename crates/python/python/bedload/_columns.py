@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
@@ -48,7 +49,7 @@ def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Opti
 def source_of(rows: Any) -> Any:
     """A source of Arrow data: ``rows`` itself, or a batch made of a mapping of columns or of a structured array."""
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return rows
+        return _with_index(rows)
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         rows = {name: rows[name] for name in rows.dtype.names}
     if isinstance(rows, Mapping):
@@ -62,10 +63,24 @@ def source_of(rows: Any) -> Any:
     )
 
 
-def arrays_of(batch: "_native.Batch") -> Dict[str, np.ndarray]:
-    """The columns as arrays. A column with missing values is a masked array, but text, which has ``None``."""
+def _with_index(rows: Any) -> Any:
+    """The rows, with an index that pandas gives as an Arrow column: one of a range stays metadata there, even if it has
+    a name."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(rows, pandas.DataFrame):
+        return rows
+    index = rows.index
+    if not isinstance(index, pandas.RangeIndex) or index.name is None:
+        return rows
+    rows = rows.copy(deep=False)
+    rows.index = pandas.Index(index.to_numpy(), name=index.name)
+    return rows
+
+
+def arrays_of(columns: Mapping[str, Tuple[Any, Optional[np.ndarray], Optional[str]]]) -> Dict[str, np.ndarray]:
+    """Columns as arrays. A column with missing values is a masked array, but text, which has ``None``."""
     arrays: Dict[str, np.ndarray] = {}
-    for name, (values, missing, unit) in batch.numpy().items():
+    for name, (values, missing, unit) in columns.items():
         if isinstance(values, list):
             objects = np.empty(len(values), dtype=object)
             objects[:] = values

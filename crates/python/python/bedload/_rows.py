@@ -71,7 +71,7 @@ class Rows:
     def to_numpy(self, progress: Any = None) -> Dict[str, np.ndarray]:
         """A dict of arrays. Times are ``datetime64`` in UTC, or as they are if the column has no zone, and missing ones
         ``NaT``; missing numbers are masked; missing text is ``None``."""
-        return arrays_of(self._native.read(progress).joined())
+        return arrays_of(self._native.read(progress).numpy())
 
     def to_parquet(self, path: "Union[str, os.PathLike[str]]", **options: Any) -> int:
         """Writes a Parquet file batch by batch and returns the number of rows; pyarrow's ``ParquetWriter`` takes the
@@ -105,7 +105,7 @@ class Rows:
         try:
             shown = 0
             for batch in self._native:
-                arrays = arrays_of(batch)
+                arrays = arrays_of(batch.numpy(shown=True))
                 if shown == 0:
                     lines.append("  " + " | ".join(arrays))
                 for place in range(min(len(batch), _PREVIEW - shown)):

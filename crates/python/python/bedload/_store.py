@@ -188,7 +188,7 @@ class Table:
 
         Up to 262,144 rows, with up to 256 MiB of text and bytes, are one commit, all of them or none. A longer stream
         is several: if one fails, those before it stay, and the exception's ``rows_appended`` counts their rows. One
-        longer batch is one commit.
+        longer batch is one commit, unless it has more than 1 GiB of text and bytes.
 
         ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
         ``"down"``. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
@@ -440,7 +440,7 @@ class Database:
         told = self._native.info()
         told["path"] = os.fspath(told["path"])
         for table in told["tables"]:
-            kind = self.table(table["name"])._schema
+            kind = TimeType(*table.pop("time_type"))
             for edge in ("first", "last"):
                 if table[edge] is not None:
                     table[edge] = of_ticks(table[edge], kind.kinds[kind.time])
@@ -458,7 +458,8 @@ class Database:
         return self._native.metrics()
 
     def close(self) -> None:
-        """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError` from then on."""
+        """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError` from then on. An
+        append in another thread ends with it after the commit that it has begun."""
         self._native.close()
 
     def __enter__(self) -> "Database":

@@ -1,0 +1,248 @@
+"""Errors that others cause: damaged files, tables dropped and stores closed meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import bedload
+import numpy as np
+import pyarrow as pa
+import pytest
+
+SLOTS = (0, 32_768)
+PAGES_FROM = 65_536
+
+
+def rows_of(times: Any) -> pa.Table:
+    return pa.table({"at": pa.array(times, pa.timestamp("s")), "n": pa.array(range(len(times)), pa.int64())})
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRCS = _crc_table()
+
+
+def crc32c(content: bytes) -> int:
+    crc = 0xFFFF_FFFF
+    for byte in content:
+        crc = crc >> 8 ^ CRCS[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFF_FFFF
+
+
+def little(number: int, length: int = 4) -> bytes:
+    return number.to_bytes(length, "little")
+
+
+class DataFile:
+    """The pages of a store, which can be changed with their checksums, as docs/format.md describes them."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = store / "data"
+        self.content = bytearray(self.path.read_bytes())
+        sound = [slot for slot in SLOTS if self.content[slot : slot + 8] == b"bedload\n"]
+        self.slot = max(sound, key=lambda slot: int.from_bytes(self.content[slot + 32 : slot + 40], "little"))
+        self.page_bytes = int.from_bytes(self.content[self.slot + 12 : self.slot + 16], "little")
+
+    def places(self) -> range:
+        return range(1, (len(self.content) - PAGES_FROM) // self.page_bytes + 1)
+
+    def page(self, place: int) -> slice:
+        begin = PAGES_FROM + (place - 1) * self.page_bytes
+        return slice(begin, begin + self.page_bytes)
+
+    def write(self, place: int, offset: int, value: bytes) -> None:
+        """Changes a page, and the checksums of all pages that lead to it."""
+        page = self.page(place)
+        before = bytes(self.content[page.start : page.start + 4])
+        self.content[page.start + offset : page.start + offset + len(value)] = value
+        after = little(crc32c(self.content[page.start + 4 : page.stop]))
+        self.content[page.start : page.start + 4] = after
+        for other in self.places():
+            if (found := self.content[self.page(other)].find(little(place) + before)) > 0:
+                self.write(other, found, little(place) + after)
+        self.write_superblock(little(place) + before, little(place) + after)
+
+    def write_superblock(self, before: bytes, after: bytes) -> None:
+        block = slice(self.slot, self.slot + 4092)
+        self.content[block] = self.content[block].replace(before, after)
+        self.content[block.stop : block.stop + 4] = little(crc32c(self.content[block]))
+
+    def save(self) -> None:
+        self.path.write_bytes(self.content)
+
+
+def test_pages_that_contradict_each_other_are_damage(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True) as db:
+        db.table("t", rows_of([])).append(rows_of(range(10_000)))
+    assert bedload.inspect(tmp_path / "s") == []
+    file = DataFile(tmp_path / "s")
+    trunk = [place for place in file.places() if file.content[file.page(place)][32:34] == little(0xBED3, 2)]
+    for place in trunk:
+        # More runs than a page holds.
+        file.write(place, 32 + 4, little(0xFFFF, 2))
+    file.save()
+    with pytest.raises(bedload.CorruptError, match="page .* is damaged"):
+        with bedload.open(tmp_path / "s") as db:
+            db.table("t").range().to_pyarrow()
+
+
+def test_a_format_from_before_the_first_release(tmp_path: Path) -> None:
+    bedload.open(tmp_path / "s", create=True).close()
+    file = DataFile(tmp_path / "s")
+    file.content[file.slot + 8 : file.slot + 12] = little(1)
+    file.write_superblock(b"", b"")
+    file.save()
+    with pytest.raises(bedload.OlderFormatError, match="format version 1, which was never released"):
+        bedload.open(tmp_path / "s")
+
+
+def test_errors_of_the_system_have_its_number(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="^cannot create .*: no such file or directory$") as failed:
+        bedload.open(tmp_path / "none" / "s", create=True)
+    assert isinstance(failed.value, bedload.DiskError)
+    assert failed.value.errno == errno.ENOENT
+
+
+def test_closing_ends_an_append(tmp_path: Path) -> None:
+    db = bedload.open(tmp_path / "s", create=True, durability="relaxed")
+    table = db.table("t", rows_of([]))
+    batch = rows_of(range(300_000)).to_batches()[0]
+    waiting, closed = threading.Event(), threading.Event()
+    failures: list[bedload.ClosedError] = []
+
+    def batches() -> Any:
+        yield batch
+        yield batch
+        waiting.set()
+        assert closed.wait(30)
+        for _ in range(5):
+            yield batch
+
+    def append() -> None:
+        try:
+            table.append(pa.RecordBatchReader.from_batches(batch.schema, batches()))
+        except bedload.ClosedError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        assert waiting.wait(30)
+        db.close()
+        with bedload.open(tmp_path / "s") as again:
+            closed.set()
+            thread.join()
+            (failure,) = failures
+            assert failure.rows_appended == again.table("t").count() == 600_000
+    finally:
+        closed.set()
+        thread.join()
+
+
+def test_an_append_goes_on_under_another_name(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        table = db.table("t", rows_of([]))
+        batch = rows_of(range(300_000)).to_batches()[0]
+
+        def batches() -> Any:
+            yield batch
+            db.rename_table("t", "u")
+            yield batch
+
+        told = table.append(pa.RecordBatchReader.from_batches(batch.schema, batches()))
+        assert told["rows"] == db.table("u").count() == 600_000
+
+
+def test_a_snapshot_has_the_tables_of_its_moment(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        # Many, so that there is time to rename one.
+        for number in range(100):
+            db.table(str(number), rows_of([]))
+        db.table("t", rows_of([])).append(rows_of([1]))
+        done = threading.Event()
+
+        def rename() -> None:
+            names = ["t", "u"]
+            while not done.is_set():
+                db.rename_table(*names)
+                names.reverse()
+
+        thread = threading.Thread(target=rename)
+        thread.start()
+        try:
+            for _ in range(2_000):
+                snapshot = db.snapshot()
+                assert len(snapshot.tables) == 101
+            assert snapshot.range(snapshot.tables[-1]).count() == 1
+        finally:
+            done.set()
+            thread.join()
+        snapshot.close()
+        with pytest.raises(bedload.ClosedError):
+            _ = snapshot.tables
+
+
+class Dropping:
+    """The compiled part of a store, in which another thread drops a table after each look at the sizes."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def info(self) -> Any:
+        told = self.native.info()
+        self.native.drop_table("t")
+        return told
+
+
+def test_sizes_of_a_table_that_is_dropped_meanwhile(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True) as db:
+        db.table("t", rows_of([])).append(rows_of([1]))
+        same = bedload.Database(Dropping(db._native))  # type: ignore[arg-type]
+        (told,) = same.info()["tables"]
+        assert (told["name"], told["rows"], str(told["last"])) == ("t", 1, "1970-01-01 00:00:01")
+        assert db.info()["tables"] == []
+
+
+def test_a_store_that_is_dropped_lets_other_threads_run(tmp_path: Path) -> None:
+    """Whoever drops the last reference to a store waits for its flush and its sync."""
+    seen: list[float] = []
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(0.001):
+            seen.append(time.monotonic())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    rng = np.random.default_rng(1)
+    columns = {"at": rng.permutation(2_000_000).astype("M8[ms]"), "x": rng.random(2_000_000)}
+    try:
+        # A machine that is busy elsewhere may let the other thread wait, and a flush may be over.
+        for attempt in range(20):
+            db = bedload.open(tmp_path / str(attempt), create=True, durability="relaxed", head_bytes=128 << 20)
+            db.table("t", columns).append(columns)
+            begin = time.monotonic()
+            del db
+            end = time.monotonic()
+            moments = [begin, *(moment for moment in list(seen) if begin < moment < end), end]
+            if end - begin > 0.005 and max(np.diff(moments)) < (end - begin) / 2:
+                break
+        else:
+            pytest.fail("no other thread ran")
+    finally:
+        done.set()
+        thread.join()
