@@ -375,7 +375,8 @@ def test_key(db: bedload.Database) -> None:
     found = {(row["at"].timestamp(), row["sensor"]): row["value"] for row in table.range().to_pyarrow().to_pylist()}
     assert found == {(1, 7): 0.1, (1, 8): 0.5, (2, 7): 0.3, (3, 7): 0.7}
     assert table.count() == 4
-    assert db.table("keyed", first, key=["sensor", "at"]).key == table.key
+    assert db.table("keyed", first, key=["sensor", "at"]).key == db.table("keyed", key="sensor").key == table.key
+    assert db.table("named", first, key="sensor").key == table.key
     for other in [["value"], []]:
         with pytest.raises(bedload.SchemaError, match="has the key"):
             db.table("keyed", key=other)
@@ -632,6 +633,7 @@ def test_reprs(db: bedload.Database, table: bedload.Table) -> None:
     assert shown.startswith("<bedload.Rows of 't', from 1970-01-01, where n = 3, latest first, at most 3>")
     assert "1970-01-01T00:00:20 | 3" in shown
     assert repr(table.range(50)).endswith("no rows")
+    assert isinstance(db._native.path, Path)
 
 
 def test_progress_and_parquet(tmp_path: Path, table: bedload.Table) -> None:
@@ -969,6 +971,22 @@ def test_rows_are_kept_for_a_time(db: bedload.Database, table: bedload.Table, ke
     table.append(rows_of([100]))
     db.flush()
     assert table.count() == 3
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_rows_are_kept_for_centuries(db: bedload.Database, unit: str) -> None:
+    """As nanoseconds an ``int64`` holds 292 years."""
+    table = db.table("t", rows_of([], unit))
+    table.append(rows_of([1, 2], unit))
+    for keep in ["200000d", dt.timedelta(days=200_000), np.timedelta64(200_000, "D"), np.timedelta64(28_572, "W")]:
+        table.set_retention(keep)
+    assert table.count() == 2
+    for wrong in [np.timedelta64("NaT"), np.timedelta64(1, "Y"), np.timedelta64(5, "ps")]:
+        with pytest.raises(bedload.SchemaError):
+            table.set_retention(wrong)
+    table.set_retention(np.timedelta64(1, "h"))
+    with pytest.raises(bedload.SchemaError, match="longer than a table's times reach"):
+        db.table("sparse", rows_of([], "ns"), layout="sparse", interval="200000d")
 
 
 def test_no_time_is_no_retention(table: bedload.Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import time
 from decimal import Decimal, InvalidOperation
 from types import TracebackType
@@ -13,7 +14,20 @@ from . import _native
 from ._columns import source_of
 from ._errors import ExistsError, NotFoundError, SchemaError
 from ._rows import Rows, row_of
-from ._times import NANOS, Interval, Time, TimeType, bound, interval_ticks, nanos_of, of_ticks, whole
+from ._times import (
+    I64_MAX,
+    I64_MIN,
+    NANOS,
+    Interval,
+    Time,
+    TimeType,
+    bound,
+    interval_ticks,
+    nanos_of,
+    of_ticks,
+    tick_of_day,
+    whole,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -22,6 +36,9 @@ Path = Union[str, "os.PathLike[str]"]
 
 #: In nanoseconds.
 _DAY = 86_400_000_000_000
+
+#: A date, or days before today.
+_DATE = re.compile(r"\d{4,}-\d\d-\d\d|-\d.*")
 
 #: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]`` and
 #: ``[("carrier", "in", ["UA", "B6"])]``, all of which rows must meet. Rows without a value meet
@@ -58,6 +75,8 @@ class _Schema:
                 raise SchemaError(f"{value!r} lies between two ticks of column {name!r}")
             return ticks
         if self.types.get(name) == "Date32":
+            if isinstance(value, str) and not _DATE.fullmatch(value):
+                raise SchemaError(f"{value!r} is no day, which column {name!r} has: write 2013-02-08 or -7d")
             nanos = nanos_of(value, TimeType("s", None))
             if isinstance(value, str) and value.startswith("-"):
                 # As ticks are counted from the last one before now, days are from today.
@@ -66,6 +85,11 @@ class _Schema:
             if rest:
                 raise SchemaError(f"{value!r} is no day, which column {name!r} has")
             return day
+        kind, _, unit = self.types.get(name, "").rstrip(")").partition("(")
+        if kind == "Duration":
+            return interval_ticks(value, unit.replace("µ", "u"))
+        if kind in ("Time32", "Time64"):
+            return tick_of_day(value, unit.replace("µ", "u"))
         if self.types.get(name, "").startswith("Decimal"):
             return _unrounded(value, name, self.types[name])
         return value
@@ -351,7 +375,7 @@ class Database:
         ``key`` names columns which, with the time, are the key of a row: a row that is appended takes the place of the
         one that has its key, and of several in one batch the last counts. A table that exists must have the same key.
         """
-        columns = None if key is None else list(key)
+        columns = [key] if isinstance(key, str) else None if key is None else list(key)
         like = None
         if schema is not None:
             like = schema if hasattr(schema, "__arrow_c_schema__") else source_of(schema)
@@ -378,7 +402,7 @@ class Database:
             if interval is None:
                 raise SchemaError("a sparse table needs the interval between its rows")
             unit, zone = _native.Store.time_type(like, time)
-            grid = (interval_ticks(interval, unit), 0 if epoch is None else _first(epoch, TimeType(unit, zone)))
+            grid = (_every(interval, unit), 0 if epoch is None else _first(epoch, TimeType(unit, zone)))
         elif layout not in (None, "indexed"):
             raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
         elif interval is not None or epoch is not None:
@@ -443,7 +467,7 @@ class Database:
             kind = TimeType(*table.pop("time_type"))
             for edge in ("first", "last"):
                 if table[edge] is not None:
-                    table[edge] = of_ticks(table[edge], kind.kinds[kind.time])
+                    table[edge] = of_ticks(table[edge], kind)
         return told
 
     def metrics(self) -> Dict[str, float]:
@@ -480,6 +504,13 @@ def _first(epoch: Time, kind: TimeType) -> int:
     if first is None:
         raise SchemaError(f"the epoch {epoch!r} lies between two ticks of the table's unit, {kind.unit}")
     return first
+
+
+def _every(interval: Interval, unit: str) -> int:
+    ticks = interval_ticks(interval, unit)
+    if not I64_MIN <= ticks <= I64_MAX:
+        raise SchemaError(f"the interval {interval!r} is longer than a table's times reach")
+    return ticks
 
 
 def _check_grid(table: Table, interval: Optional[Interval], epoch: Optional[Time]) -> None:

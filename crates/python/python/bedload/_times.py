@@ -23,6 +23,9 @@ Interval = Union[dt.timedelta, np.timedelta64, str, int, np.integer]
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
+_MINUTE = 60 * NANOS["s"]
+_NANOS_OF_STEPS = {"W": 7 * 1440 * _MINUTE, "D": 1440 * _MINUTE, "h": 60 * _MINUTE, "m": _MINUTE}
+
 _EPOCH = dt.datetime(1970, 1, 1)
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
@@ -118,25 +121,54 @@ def whole(value: Time, kind: TimeType) -> Optional[int]:
 
 def interval_ticks(value: Interval, unit: str) -> int:
     """Ticks of a length of time, which must be whole."""
-    if isinstance(value, str):
-        value = np.timedelta64(_native.duration_nanos(value), "ns")
     if isinstance(value, np.timedelta64):
-        tick: Any = np.timedelta64(1, unit)  # type: ignore[call-overload]
-        ticks, rest = divmod(value, tick)
-        if rest != 0 * tick:
-            raise SchemaError(f"{value!r} is not whole in ticks of the table's unit, {unit}")
-        return int(ticks)
-    if isinstance(value, dt.timedelta):
+        nanos = _of_timedelta(value, unit)
+    elif isinstance(value, str):
+        nanos = _native.duration_nanos(value)
+    elif isinstance(value, dt.timedelta):
         nanos = value // dt.timedelta(microseconds=1) * 1_000 + int(getattr(value, "nanoseconds", 0))
-        ticks_, rest_ = divmod(nanos, NANOS[unit])
-        if rest_:
-            raise SchemaError(f"{value!r} is not whole in ticks of the table's unit, {unit}")
-        return ticks_
+    elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    else:
+        raise TypeError(
+            f'{value!r} is no length of time: use a timedelta, a numpy.timedelta64, text such as "10s" or ticks'
+        )
+    ticks, rest = divmod(nanos, NANOS[unit])
+    if rest:
+        raise SchemaError(f"{value!r} is not whole in ticks of the table's unit, {unit}")
+    return ticks
+
+
+def _of_timedelta(value: np.timedelta64, unit: str) -> int:
+    """Nanoseconds, which may be more than an ``int64`` holds."""
+    if np.isnat(value):
+        raise SchemaError("NaT is no length of time")
+    own, count = np.datetime_data(value.dtype)
+    if own in ("ps", "fs", "as"):
+        raise SchemaError(f"{value!r} is finer than a nanosecond")
+    if own in ("Y", "M"):
+        raise SchemaError(f"{value!r} is not of one length: use days")
+    # Without a unit it counts ticks, as an ``int`` does.
+    per_step = NANOS[unit] if own == "generic" else _NANOS_OF_STEPS.get(own) or NANOS[own]
+    return int(value.astype(np.int64)) * count * per_step
+
+
+def tick_of_day(value: Any, unit: str) -> int:
+    """Ticks since midnight of a time of day: a ``datetime.time``, ISO text or ticks."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
-    raise TypeError(
-        f'{value!r} is no length of time: use a timedelta, a numpy.timedelta64, text such as "10s" or ticks'
-    )
+    if isinstance(value, str):
+        try:
+            value = dt.time.fromisoformat(value)
+        except ValueError:
+            pass
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise SchemaError(f"{value!r} is no time of day without a zone: use a datetime.time, text or ticks")
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    ticks, rest = divmod(seconds * NANOS["s"] + value.microsecond * NANOS["us"], NANOS[unit])
+    if rest:
+        raise SchemaError(f"{value!r} lies between two ticks of {unit}")
+    return ticks
 
 
 def of_ticks(ticks: int, kind: TimeType) -> Any:
