@@ -247,7 +247,6 @@ fn a_page_that_cannot_be_read_hides_no_other_problem() {
     let reads = pages.calls().reads;
     assert!(tree.verify().expect("sound").is_sound());
     let reads = pages.calls().reads - reads;
-    drop(tree);
     let mut pages = pages.recover();
     for read in 1..reads {
         let faulty = FaultyPages::new(pages, [Fault::Read(read)]);
