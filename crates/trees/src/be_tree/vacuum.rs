@@ -214,8 +214,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         Ok(())
     }
 
-    /// Lists the leaves of a run that the next interval is made of, and goes on to the next interval
-    /// once all of them are listed.
+    /// Lists the leaves of a run that the next interval is made of, and goes on to the next
+    /// interval once all of them are listed.
     fn list_runs(&mut self) -> Result<()> {
         let Phase::Listing { at } = &mut self.phase else {
             return Ok(());

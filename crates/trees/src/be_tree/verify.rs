@@ -59,8 +59,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// A row layout or the memory ran out. Pages that are damaged or cannot be read are problems, and
-    /// not errors.
+    /// Something failed that concerns no page. Pages that are damaged or cannot be read are
+    /// problems, and not errors.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report::default();
         report.pages.insert(self.meta);
