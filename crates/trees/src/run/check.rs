@@ -15,7 +15,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     ///
     /// # Errors
     ///
-    /// They are not ([`Corrupt`](bedload_pages::Error::Corrupt)), the store failed, or a page is damaged.
+    /// They are not, the store failed, or a page is damaged.
     pub(crate) fn check_nodes(&self) -> Result<()> {
         let mut nodes = vec![self.run.root];
         for level in (1..=self.top()?).rev() {

@@ -206,7 +206,6 @@ fn hidden_keys_are_noticed<O: Supply>(order: &O, seed: u64) {
             .first_chunk()
             .expect("a header");
         let flips = match (u16::from_le_bytes([low, high]), level) {
-            (0xBED2, 0) => 2,
             (0xBED2, _) | (0xBED4, _) => 40,
             _ => 0,
         };
