@@ -45,8 +45,9 @@ impl ColumnCondition {
 impl Condition {
     /// The condition that an expression is; `None` if a scan cannot meet it exactly.
     ///
-    /// Values compare in a scan as they do in DataFusion: both use Arrow's kernels. Only −0.0 and
-    /// 0.0 are equal in DataFusion and not in a scan.
+    /// Values compare in a scan as they do in DataFusion: both use Arrow's kernels, or do as these
+    /// do. Only NaNs whose sign bit is set differ, which are below all numbers in DataFusion, and
+    /// NaNs like others in a scan.
     pub(crate) fn of(expr: &Expr, schema: &TableSchema) -> Option<Self> {
         if let Some(range) = time_range(expr, schema) {
             return Some(Self::Time(range));
@@ -132,42 +133,12 @@ fn compared<'a>(comparison: &BinaryExpr, schema: &'a TableSchema) -> Option<(&'a
     };
     let field = field_of(column, schema)?;
     let value = literal_of(value, field)?;
-    let predicates = match zeros(&value) {
-        Some(zeros) => compared_with_zero(operator, &zeros)?,
-        None => vec![predicate(operator, &value)?],
-    };
-    Some((field, predicates))
+    Some((field, vec![predicate(operator, &value)?]))
 }
 
 fn predicate(operator: Operator, value: &ScalarValue) -> Option<Predicate> {
     let value: ArrayRef = value.to_array().ok()?;
     Predicate::compare(operator, &value).ok()
-}
-
-/// The predicates of a comparison with zero: the two zeros are one value for DataFusion, and −0.0
-/// is below 0.0 for a scan.
-fn compared_with_zero(operator: Operator, [negative, positive]: &[ScalarValue; 2]) -> Option<Vec<Predicate>> {
-    Some(match operator {
-        Operator::Eq => among(&[negative.clone(), positive.clone()], false)?,
-        Operator::NotEq => among(&[negative.clone(), positive.clone()], true)?,
-        Operator::Lt | Operator::GtEq => vec![predicate(operator, negative)?],
-        Operator::LtEq | Operator::Gt => vec![predicate(operator, positive)?],
-    })
-}
-
-/// Both zeros of its type, −0.0 first, if the value is one of them.
-fn zeros(value: &ScalarValue) -> Option<[ScalarValue; 2]> {
-    let is_zero = match value {
-        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0,
-        ScalarValue::Float32(Some(value)) => *value == 0.0,
-        ScalarValue::Float64(Some(value)) => *value == 0.0,
-        _ => false,
-    };
-    if !is_zero {
-        return None;
-    }
-    let positive = ScalarValue::new_zero(&value.data_type()).ok()?;
-    Some([positive.arithmetic_negate().ok()?, positive])
 }
 
 /// The predicates of being one of some values, or none of them.
@@ -213,11 +184,11 @@ fn literal_of(expr: &Expr, field: &Field) -> Option<ScalarValue> {
 /// the list: a short one compares values, a longer one their bits.
 fn listed(expr: &Expr, field: &Field) -> Option<ScalarValue> {
     let value = literal_of(expr, field)?;
-    let is_nan = match &value {
-        ScalarValue::Float16(Some(value)) => value.is_nan(),
-        ScalarValue::Float32(Some(value)) => value.is_nan(),
-        ScalarValue::Float64(Some(value)) => value.is_nan(),
+    let is_special = match &value {
+        ScalarValue::Float16(Some(value)) => value.is_nan() || value.to_f32() == 0.0,
+        ScalarValue::Float32(Some(value)) => value.is_nan() || *value == 0.0,
+        ScalarValue::Float64(Some(value)) => value.is_nan() || *value == 0.0,
         _ => false,
     };
-    (!is_nan && zeros(&value).is_none()).then_some(value)
+    (!is_special).then_some(value)
 }
