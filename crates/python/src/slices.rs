@@ -1,7 +1,8 @@
 //! Batches with more text and bytes than a commit holds, cut into some that fit.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 
@@ -53,27 +54,8 @@ fn length_at(column: &ArrayRef) -> Option<Box<dyn Fn(usize) -> usize + '_>> {
         DataType::Binary => Box::new(|row| column.as_binary::<i32>().value(row).len()),
         DataType::LargeUtf8 => Box::new(|row| column.as_string::<i64>().value(row).len()),
         DataType::LargeBinary => Box::new(|row| column.as_binary::<i64>().value(row).len()),
-        // A view under a null may be anything.
-        DataType::Utf8View => {
-            let texts = column.as_string_view();
-            Box::new(|row| {
-                if texts.is_null(row) {
-                    0
-                } else {
-                    texts.value(row).len()
-                }
-            })
-        }
-        DataType::BinaryView => {
-            let values = column.as_binary_view();
-            Box::new(|row| {
-                if values.is_null(row) {
-                    0
-                } else {
-                    values.value(row).len()
-                }
-            })
-        }
+        DataType::Utf8View => length_of_view(column.as_string_view()),
+        DataType::BinaryView => length_of_view(column.as_binary_view()),
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
             let values = dictionary.values();
@@ -85,5 +67,18 @@ fn length_at(column: &ArrayRef) -> Option<Box<dyn Fn(usize) -> usize + '_>> {
             Box::new(move |row| if column.is_null(row) { 0 } else { length(keys[row]) })
         }
         _ => return None,
+    })
+}
+
+/// The length of each view; one under a null may be anything.
+fn length_of_view<T: ByteViewType + ?Sized>(
+    views: &GenericByteViewArray<T>,
+) -> Box<dyn Fn(usize) -> usize + '_> {
+    Box::new(|row| {
+        if views.is_null(row) {
+            0
+        } else {
+            AsRef::<[u8]>::as_ref(views.value(row)).len()
+        }
     })
 }
