@@ -266,7 +266,7 @@ impl Engine {
             }
             placed => placed?,
         }
-        self.pages.give_back_surplus(false);
+        self.give_space_back();
         self.release_blocks();
         if let Err(error) = self.log.remove_before(log_start) {
             // It takes space and nothing else, until the next checkpoint.
@@ -277,6 +277,28 @@ impl Engine {
         }
         self.counters.flushed(begun.elapsed());
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Gives free space back to the file system. The system takes seconds for some gigabytes, so no
+    /// flush waits for more than the first part if there is a thread for the rest.
+    fn give_space_back(&self) {
+        if !self.options.background {
+            self.pages.give_back_surplus(false);
+            return;
+        }
+        self.pages.free_released();
+        if self.pages.give_back_some(false) {
+            self.wake.give_back();
+        }
+    }
+
+    /// Goes on with [`give_space_back`](Self::give_space_back).
+    pub(super) fn give_more_space_back(&self) {
+        if self.check_writable().is_ok() && self.pages.give_back_some(true) {
+            self.wake.give_back();
+        }
     }
 }
 
