@@ -395,16 +395,16 @@ mod tests {
         let schema = TableSchema::new(rows(0..1).schema(), "at").expect("storable");
         engine.create_table("t", Arc::new(schema), None).expect("fresh");
         let table = engine.view().catalogue.named("t").expect("there").clone();
-        let count = BODY_BYTES_MAX as i64 / 8 * 3 / 2;
+        let count = BODY_BYTES_MAX as u64 / 8 * 3 / 2;
         engine
-            .append(&table, &rows(0..count), Snap::Refuse)
+            .append(&table, &rows(0..count.cast_signed()), Snap::Refuse)
             .expect("a sound disk");
         let left = engine
             .view()
             .catalogue
             .get(table.entry.id)
             .map(|table| table.entry.rows);
-        assert_eq!(left, Some(count as u64));
+        assert_eq!(left, Some(count));
     }
 
     #[test]
