@@ -268,9 +268,9 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     pub(crate) reverse: bool,
 
-    /// The format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
+    /// The format; by default that of the extension of --output, else table
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
 
     /// The text for no value in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]

@@ -26,14 +26,14 @@ pub(crate) fn write(
     let Some(partition) = args.partition else {
         return Err(Failure::usage("--partition is missing"));
     };
-    if args.format == Format::Table {
+    let Some(format) = args.format.filter(|&format| format != Format::Table) else {
         return Err(Failure::usage(
             "--partition needs a --format for files, such as csv or parquet",
         ));
-    }
+    };
     let (unit, zone) = store::time_type(table.schema());
     let clock = Clock::new(unit, zone).map_err(|error| Failure::input(error.to_string()))?;
-    let file = |name: &str| directory.join(format!("{name}.{}", args.format.extension()));
+    let file = |name: &str| directory.join(format!("{name}.{}", format.extension()));
     for name in cut_periods(&clock, partition.into(), selection.range) {
         let path = file(&name);
         if path.exists() {
@@ -65,12 +65,7 @@ pub(crate) fn write(
             }
             let open = match &mut answer {
                 Some(open) => open,
-                None => answer.insert(Answer::begin(
-                    args.format,
-                    Some(&file(&name)),
-                    schema,
-                    &args.null,
-                )?),
+                None => answer.insert(Answer::begin(format, Some(&file(&name)), schema, &args.null)?),
             };
             rows += batch.num_rows() as u64;
             open.write(&batch)?;

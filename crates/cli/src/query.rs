@@ -4,13 +4,14 @@ use crate::args::QueryArgs;
 use crate::condition::Condition;
 use crate::exit::Result;
 use crate::interrupt;
-use crate::output::{Answer, is_written_directly};
+use crate::output::{Answer, Format, is_written_directly};
 use crate::partition;
 use crate::selection::Selection;
 use crate::store;
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     let output = args.output.as_deref();
+    let format = Format::chosen(args.format, output)?;
     if output.is_some_and(|path| !is_written_directly(path)) {
         interrupt::catch()?;
     }
@@ -31,6 +32,6 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if let (Some(_), Some(directory)) = (args.partition, &args.output) {
         return partition::write(args, directory, (&table, &selection, &schema));
     }
-    let answer = Answer::begin(args.format, output, &schema, &args.null)?;
+    let answer = Answer::begin(format, output, &schema, &args.null)?;
     selection.stream(&table, answer).map(drop)
 }

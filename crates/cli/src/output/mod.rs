@@ -9,6 +9,7 @@ pub(crate) mod stdout;
 mod table;
 mod writable;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -48,7 +49,42 @@ pub enum Format {
     ArrowStream,
 }
 
+/// Extensions of files that a table would not be looked for in, and that may not be written.
+const OTHER_FORMATS: [&str; 13] = [
+    "arrow", "arrows", "br", "bz2", "feather", "gz", "ipc", "orc", "parquet", "tsv", "xlsx", "xz", "zst",
+];
+
 impl Format {
+    /// The format that was asked for, or else that of the extension of the file, a table if that is
+    /// none of a format.
+    ///
+    /// # Errors
+    ///
+    /// Files of this extension are not written.
+    pub fn chosen(given: Option<Self>, file: Option<&Path>) -> Result<Self> {
+        if let Some(format) = given {
+            return Ok(format);
+        }
+        let Some(extension) = file.and_then(Path::extension).and_then(OsStr::to_str) else {
+            return Ok(Self::Table);
+        };
+        let extension = extension.to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => Ok(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
+            #[cfg(feature = "formats")]
+            "parquet" => Ok(Self::Parquet),
+            #[cfg(feature = "formats")]
+            "arrow" | "feather" | "ipc" => Ok(Self::Arrow),
+            #[cfg(feature = "formats")]
+            "arrows" => Ok(Self::ArrowStream),
+            other if OTHER_FORMATS.contains(&other) => Err(Failure::usage(format!(
+                "a file named .{other} is not written; name a --format, or another file"
+            ))),
+            _ => Ok(Self::Table),
+        }
+    }
+
     /// How the names of its files end.
     pub(crate) fn extension(self) -> &'static str {
         match self {

@@ -39,6 +39,45 @@ fn a_file_that_is_replaced_keeps_its_permissions() {
 }
 
 #[test]
+fn the_extension_of_a_file_names_its_format() {
+    let place = with_store();
+    let table = place.output("query s t");
+    let formats = [
+        ("csv", &b"t,n\n"[..]),
+        ("CSV", b"t,n\n"),
+        ("json", b"{\"t\":"),
+        ("jsonl", b"{\"t\":"),
+        ("ndjson", b"{\"t\":"),
+        ("parquet", b"PAR1"),
+        ("arrow", b"ARROW1"),
+        ("feather", b"ARROW1"),
+        ("ipc", b"ARROW1"),
+        ("arrows", b"\xff\xff\xff\xff"),
+        ("txt", table.as_bytes()),
+    ];
+    for (extension, begin) in formats {
+        let name = format!("out.{extension}");
+        place.output(&format!("query s t --output {name}"));
+        let bytes = fs::read(place.path(&name)).unwrap();
+        assert!(bytes.starts_with(begin), "{name}: {bytes:?}");
+    }
+    place.output("query s t --output out");
+    assert_eq!(fs::read(place.path("out")).unwrap(), table.as_bytes());
+    // A format that is named counts.
+    place.output("query s t --format csv --output named.parquet");
+    assert!(
+        fs::read(place.path("named.parquet"))
+            .unwrap()
+            .starts_with(b"t,n\n")
+    );
+    for name in ["out.csv.gz", "out.xlsx", "out.tsv"] {
+        let message = place.run(&format!("query s t --output {name}")).fails(2);
+        assert!(message.contains("name a --format"), "{message}");
+        assert!(!place.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_link_to_nothing_stays_a_link() {
     let place = with_store();
     fs::create_dir(place.path("d")).unwrap();

@@ -45,9 +45,9 @@ struct Arguments {
     /// The query; `-` reads it from standard input
     query: String,
 
-    /// The format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// The format; by default that of the extension of --output, else table
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 
     /// The text for no value in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -101,6 +101,8 @@ fn answer(arguments: Arguments) -> Result<()> {
 
 /// Answers the query. If it is dropped before its end, so is the file that it writes.
 async fn write(arguments: &Arguments, query: &str, store: &Store) -> Result<()> {
+    let path = arguments.output.as_deref();
+    let format = Format::chosen(arguments.format, path)?;
     let limit = arguments.memory.unwrap_or_else(memory::half);
     let session = session(StoreSchema::at(&store.snapshot()), limit).map_err(|error| of_query(&error))?;
     // The store is open for reading alone, and other files are none of its business.
@@ -111,7 +113,6 @@ async fn write(arguments: &Arguments, query: &str, store: &Store) -> Result<()> 
     let frame = session.sql_with_options(query, reading).await;
     let frame = frame.map_err(|error| of_query(&error))?;
     let rows = frame.execute_stream().await.map_err(|error| of_query(&error))?;
-    let (format, path) = (arguments.format, arguments.output.as_deref());
     if format == Format::Json {
         check_names(&rows.schema())?;
     }

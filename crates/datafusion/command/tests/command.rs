@@ -124,7 +124,7 @@ fn answers_come_in_each_format() {
 fn a_query_comes_from_standard_input_and_its_answer_goes_to_a_file() {
     let place = Place::new();
     let mut child = place
-        .command(&["store", "-", "--format", "csv", "--output", "answer.csv"])
+        .command(&["store", "-", "--output", "answer.csv"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -165,6 +165,7 @@ fn errors_are_one_line_with_the_exit_code_of_the_command() {
     assert!(error.contains("yesterday"), "{error}");
     place.failure(2, &["store"]);
     place.failure(2, &["store", "SELECT 1", "--format", "xml"]);
+    place.failure(2, &["store", "SELECT 1", "--output", "answer.parquet"]);
     place.failure(6, &["elsewhere", "SELECT 1"]);
     place.failure(5, &["store", "SELECT 1", "--output", "no/such/folder"]);
 }

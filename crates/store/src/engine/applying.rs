@@ -91,7 +91,9 @@ impl Applying<'_> {
                     self.generation.append(table, rows).merge_small();
                 }
             }
-            Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
+            Record::Delete { table, deletion } if known.is_some() => {
+                self.generation.delete(table, deletion, true);
+            }
             Record::Replace { table, at, places } if known.is_some() => {
                 self.generation.replace(table, at, places.into());
             }

@@ -215,7 +215,7 @@ impl Engine {
             return Ok(Begun::done(appended));
         }
         let bytes = SortedRows::bytes_of(&table.entry.schema, batch);
-        if bytes > self.options.head_bytes {
+        if bytes > self.options.head_bytes.min(BODY_BYTES_MAX) {
             appended.first_sequence = self.append_long(table, batch)?;
             return Ok(Begun::done(appended));
         }
@@ -379,7 +379,7 @@ impl Engine {
             let (position, numbers) = self.commit([table], |first, view| {
                 let deletion = deletion_at(first);
                 let position = self.log.append(&Record::delete_body(table, &deletion))?;
-                view.active().delete(table, deletion);
+                view.active().delete(table, deletion, true);
                 Ok((position, first + 1))
             })?;
             let end = numbers.end;

@@ -266,7 +266,7 @@ impl Engine {
             }
             placed => placed?,
         }
-        self.pages.give_back_surplus(false);
+        self.give_space_back();
         self.release_blocks();
         if let Err(error) = self.log.remove_before(log_start) {
             // It takes space and nothing else, until the next checkpoint.
@@ -277,6 +277,28 @@ impl Engine {
         }
         self.counters.flushed(begun.elapsed());
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Gives free space back to the file system. The system takes seconds for some gigabytes, so no
+    /// flush waits for more than the first part if there is a thread for the rest.
+    fn give_space_back(&self) {
+        if !self.options.background {
+            self.pages.give_back_surplus(false);
+            return;
+        }
+        self.pages.free_released();
+        if self.pages.give_back_some(false) {
+            self.wake.give_back();
+        }
+    }
+
+    /// Goes on with [`give_space_back`](Self::give_space_back).
+    pub(super) fn give_more_space_back(&self) {
+        if self.check_writable().is_ok() && self.pages.give_back_some(true) {
+            self.wake.give_back();
+        }
     }
 }
 
@@ -330,12 +352,23 @@ pub(super) fn flush_generation(
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::path::Path;
 
+    use arrow_array::{ArrayRef, RecordBatch, TimestampSecondArray};
+
+    use super::super::group::Group;
     use super::*;
     use crate::disk::sim::SimDisk;
     use crate::options::Options;
+    use crate::table::Snap;
+    use crate::wal::BODY_BYTES_MAX;
+
+    fn rows(times: Range<i64>) -> RecordBatch {
+        let times: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(times));
+        RecordBatch::try_from_iter([("at", times)]).expect("one column")
+    }
 
     #[test]
     fn nothing_is_written_after_a_flush_that_panicked() {
@@ -350,5 +383,69 @@ mod tests {
         flushed.expect_err("it panics");
         let found = engine.flush();
         assert!(matches!(found, Err(Error::ReadOnly { .. })), "{found:?}");
+    }
+    #[test]
+    fn a_batch_that_no_record_has_room_for_is_appended_all_the_same() {
+        let disk = Arc::new(SimDisk::new(1));
+        let options = Options::new()
+            .create(true)
+            .background(false)
+            .head_bytes(4 * BODY_BYTES_MAX);
+        let engine = Engine::open(disk, Path::new("/store"), options).expect("creates");
+        let schema = TableSchema::new(rows(0..1).schema(), "at").expect("storable");
+        engine.create_table("t", Arc::new(schema), None).expect("fresh");
+        let table = engine.view().catalogue.named("t").expect("there").clone();
+        let count = BODY_BYTES_MAX as u64 / 8 * 3 / 2;
+        engine
+            .append(&table, &rows(0..count.cast_signed()), Snap::Refuse)
+            .expect("a sound disk");
+        let left = engine
+            .view()
+            .catalogue
+            .get(table.entry.id)
+            .map(|table| table.entry.rows);
+        assert_eq!(left, Some(count));
+    }
+
+    #[test]
+    fn rows_that_others_replace_meanwhile_keep_none_from_expiring() {
+        for are_replaced in [true, false] {
+            let disk = Arc::new(SimDisk::new(1));
+            let options = Options::new().create(true).background(false);
+            let engine = Engine::open(disk, Path::new("/store"), options).expect("creates");
+            let schema = TableSchema::new(rows(0..1).schema(), "at").expect("storable");
+            engine.create_table("t", Arc::new(schema), None).expect("fresh");
+            let table = engine.view().catalogue.named("t").expect("there").clone();
+            engine
+                .set_retention(table.entry.id, Some(1000))
+                .expect("a sound disk");
+            engine
+                .append(&table, &rows(0..1000), Snap::Refuse)
+                .expect("a sound disk");
+            engine
+                .append(&table, &rows(5000..5100), Snap::Refuse)
+                .expect("a sound disk");
+            let flushing = engine.flush.lock();
+            engine.seal(true).expect("a sound disk");
+            let mut group = Group::default();
+            if are_replaced {
+                group.replace_times(&table, 5000..=5099);
+            } else {
+                group.delete(&table, 5000..=5099);
+            }
+            engine
+                .group_append(&mut group, &table, &rows(5000..5100), Snap::Refuse)
+                .expect("rows");
+            let begun = engine.begin_group(group).expect("a sound disk");
+            engine.finish(&begun).expect("a sound disk");
+            engine.flush_sealed(|_, _| Ok(())).expect("a sound disk");
+            drop(flushing);
+            let left = engine
+                .view()
+                .catalogue
+                .get(table.entry.id)
+                .map(|table| table.entry.rows);
+            assert_eq!(left, Some(if are_replaced { 100 } else { 1100 }));
+        }
     }
 }

@@ -56,17 +56,18 @@ impl Drop for Flusher {
 impl Engine {
     /// Waits for something to do and does it; `false` once the thread is to stop.
     fn flush_when_woken(&self) -> bool {
-        let flush = match self.wake.wait(self.options.durability == Durability::Relaxed) {
+        let done = match self.wake.wait(self.options.durability == Durability::Relaxed) {
             Woken::Stop => return false,
-            Woken::Flush => true,
-            Woken::Sync => false,
-        };
-        let done = if flush {
-            self.relieve_in_background()
-        } else {
-            let synced = self.sync();
-            self.wake.sync_answered();
-            synced
+            Woken::Flush => self.relieve_in_background(),
+            Woken::Sync => {
+                let synced = self.sync();
+                self.wake.sync_answered();
+                synced
+            }
+            Woken::GiveBack => {
+                self.give_more_space_back();
+                Ok(())
+            }
         };
         if let Err(error) = done {
             // A writer that finds the memory for rows full tries again and gets the error.

@@ -22,6 +22,8 @@ pub(crate) enum Change {
     Delete {
         table: Arc<StoredTable>,
         times: RangeInclusive<i64>,
+        /// Whether the commit has other rows of these times.
+        are_replaced: bool,
     },
     /// Rows that others of the commit replace, by their places, ascending.
     Replace {
@@ -184,9 +186,11 @@ impl Engine {
                         added.push(rows.add_to(active, &table.entry, sequence));
                         sequence += count;
                     }
-                    Change::Delete { table, .. } => {
+                    Change::Delete {
+                        table, are_replaced, ..
+                    } => {
                         let deletion = deletions.by_ref().take(1);
-                        deletion.for_each(|deletion| active.delete(table.entry.id, deletion));
+                        deletion.for_each(|deletion| active.delete(table.entry.id, deletion, !are_replaced));
                         sequence += 1;
                     }
                     Change::Replace { table, rows } => {
@@ -209,6 +213,17 @@ impl Group {
         self.changes.push(Change::Delete {
             table: table.clone(),
             times,
+            are_replaced: false,
+        });
+    }
+
+    /// Adds the replacement of all rows of a range of times, by rows that are added later and have
+    /// each of these times.
+    pub(crate) fn replace_times(&mut self, table: &Arc<StoredTable>, times: RangeInclusive<i64>) {
+        self.changes.push(Change::Delete {
+            table: table.clone(),
+            times,
+            are_replaced: true,
         });
     }
 

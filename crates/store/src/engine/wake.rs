@@ -23,6 +23,7 @@ pub(super) struct Wake {
 pub(super) enum Woken {
     Flush,
     Sync,
+    GiveBack,
     Stop,
 }
 
@@ -30,6 +31,7 @@ pub(super) enum Woken {
 struct WakeState {
     flush: bool,
     sync: bool,
+    give_back: bool,
     stop: bool,
 }
 
@@ -38,6 +40,7 @@ impl Wake {
         let state = WakeState {
             flush: false,
             sync: false,
+            give_back: false,
             stop: false,
         };
         Self {
@@ -53,6 +56,15 @@ impl Wake {
         let mut state = self.state.lock();
         if !state.flush {
             state.flush = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks for free space to be given back, once nothing else is to be done.
+    pub(super) fn give_back(&self) {
+        let mut state = self.state.lock();
+        if !state.give_back {
+            state.give_back = true;
             self.changed.notify_one();
         }
     }
@@ -90,7 +102,7 @@ impl Wake {
     /// Waits for something to do; with a limit if the log is synced `in_turns`.
     pub(super) fn wait(&self, in_turns: bool) -> Woken {
         let mut state = self.state.lock();
-        if !state.flush && !state.sync && !state.stop {
+        if !state.flush && !state.sync && !state.give_back && !state.stop {
             if in_turns {
                 self.changed.wait_for(&mut state, RELAXED_INTERVAL);
             } else {
@@ -101,6 +113,8 @@ impl Wake {
             Woken::Stop
         } else if std::mem::take(&mut state.flush) {
             Woken::Flush
+        } else if !state.sync && std::mem::take(&mut state.give_back) {
+            Woken::GiveBack
         } else {
             Woken::Sync
         }

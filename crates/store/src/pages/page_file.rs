@@ -12,7 +12,7 @@ use super::extents::Extent;
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_map::Slot;
 use super::readers::Readers;
-use super::space::Space;
+use super::space::{Space, SurplusLimits};
 use super::superblock::{PAGES_OFFSET, SUPERBLOCK_BYTES, Superblock};
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
@@ -32,6 +32,13 @@ const HOLE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     8 << 10
 } else {
     256 << 10
+};
+
+/// Space that goes back at a time: for each mebibyte the system takes up to a millisecond.
+const GIVEN_BACK_BYTES: usize = if cfg!(any(test, fuzzing)) {
+    32 << 10
+} else {
+    16 << 20
 };
 
 /// The most bytes of a page that takes several places.
@@ -340,16 +347,22 @@ impl PageFile {
         self.free(released.into_iter());
     }
 
-    /// Gives space of free places back to the file system: what is much more than pages come and
-    /// go, or `all` of it. Places for which that fails are left for another time.
-    pub(super) fn give_back_surplus(&self, all: bool) {
-        let few = if all {
-            0
-        } else {
-            SURPLUS_BYTES_MIN / self.page_bytes as u64
+    /// Gives some space of free places back to the file system: of what is much more than pages
+    /// come and go, or of `all`; once it has `begun`, down to what pages need. Tells whether to go
+    /// on. Places for which that fails are left for another time.
+    pub(super) fn give_back_some(&self, all: bool, begun: bool) -> bool {
+        let places = |bytes: usize| u32::try_from((bytes / self.page_bytes).max(1)).unwrap_or(u32::MAX);
+        let limits = SurplusLimits {
+            few: if all {
+                0
+            } else {
+                SURPLUS_BYTES_MIN / self.page_bytes as u64
+            },
+            shortest: places(HOLE_BYTES_MIN),
+            step: places(GIVEN_BACK_BYTES),
         };
-        let shortest = u32::try_from((HOLE_BYTES_MIN / self.page_bytes).max(1)).unwrap_or(u32::MAX);
-        let surplus = self.space.lock().take_surplus(few, shortest);
+        let surplus = self.space.lock().take_surplus(limits, begun);
+        let mut any_gone = false;
         for extent in surplus {
             let len = u64::from(extent.places) * self.page_bytes as u64;
             let punched = self.file.punch(self.offset(extent.first), len);
@@ -358,7 +371,9 @@ impl PageFile {
                 false
             });
             self.space.lock().return_surplus(extent, gone);
+            any_gone |= gone;
         }
+        any_gone
     }
 
     pub(super) fn sync(&self) -> Result<()> {

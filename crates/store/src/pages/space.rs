@@ -32,6 +32,17 @@ pub(crate) struct Space {
     elsewhere: Held,
 }
 
+/// How much free space goes back to the file system, in places.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SurplusLimits {
+    /// As many, or a quarter of those in use, are no surplus; if zero, all are.
+    pub(crate) few: u64,
+    /// Extents of fewer are left.
+    pub(crate) shortest: u32,
+    /// No more go back at a time.
+    pub(crate) step: u32,
+}
+
 impl Space {
     /// The space of a file in which exactly the places in `used`, ascending and apart from each
     /// other, are in use.
@@ -95,18 +106,20 @@ impl Space {
         self.free.insert(extent);
     }
 
-    /// Takes free places whose space is to go back, unless those that have space are few beside
-    /// those in use (at most a quarter, or `few`): it would soon be needed again. Leaves a
-    /// sixteenth. With `few` zero all of it goes back. Places at the end of the file come first, as
-    /// others are used before them; extents of fewer than `shortest` places are left.
-    pub(crate) fn take_surplus(&mut self, few: u64, shortest: u32) -> Vec<Extent> {
+    /// Takes some free places whose space is to go back, unless those that have space are few
+    /// beside those in use: it would soon be needed again. Once it has `begun`, all but a sixteenth
+    /// goes back, step by step. Places at the end of the file come first, as others are used before
+    /// them.
+    pub(crate) fn take_surplus(&mut self, limits: SurplusLimits, begun: bool) -> Vec<Extent> {
+        let SurplusLimits { few, shortest, step } = limits;
         let used = u64::from(self.end - 1) - self.free.places();
         let share = |part| if few == 0 { 0 } else { few.max(used / part) };
-        let (most, kept) = (share(4), share(16));
+        let kept = share(16);
         let mut surplus = self.free.places() - self.holes.places();
-        if surplus <= most {
+        if surplus <= if begun { kept } else { share(4) } {
             return Vec::new();
         }
+        let mut left = step;
         let mut taken = Vec::new();
         for gap in self.free.iter().rev() {
             // The stretches between the holes of a gap, the last one first.
@@ -114,14 +127,17 @@ impl Space {
             let holes: Vec<Extent> = self.holes.meeting(gap).collect();
             let ends = holes.iter().rev().map(|hole| (hole.end(), hole.first));
             for (first, next_end) in ends.chain([(gap.first, gap.first)]) {
-                let places = end.saturating_sub(first);
+                let whole = end.saturating_sub(first);
                 end = next_end;
-                if surplus > kept && places >= shortest {
+                if surplus > kept && left > 0 && whole >= shortest {
+                    let places = whole.min(left);
+                    left -= places;
                     surplus -= u64::from(places);
+                    let first = first + (whole - places);
                     taken.push(Extent { first, places });
                 }
             }
-            if surplus <= kept {
+            if surplus <= kept || left == 0 {
                 break;
             }
         }
@@ -308,12 +324,21 @@ mod tests {
             places: 400,
         }]);
         let gap = |first, places| Extent { first, places };
+        let limits = |few| SurplusLimits {
+            few,
+            shortest: 4,
+            step: 1000,
+        };
         space.free(gap(10, 60));
-        assert_eq!(space.take_surplus(8, 4), [], "a quarter is not too much");
+        assert_eq!(
+            space.take_surplus(limits(8), false),
+            [],
+            "a quarter is not too much"
+        );
         space.free(gap(301, 90));
         space.free(gap(398, 2));
         // 250 places are in use: 15 may be kept.
-        let taken = space.take_surplus(8, 4);
+        let taken = space.take_surplus(limits(8), false);
         assert_eq!(taken, [gap(301, 90), gap(10, 60)]);
         assert_eq!(
             space.allocate(5),
@@ -323,17 +348,55 @@ mod tests {
         space.return_surplus(taken[0], true);
         space.return_surplus(taken[1], false);
         assert_eq!(space.places(), (250, 310));
-        assert_eq!(space.take_surplus(8, 4), [], "what went back does not count");
+        assert_eq!(
+            space.take_surplus(limits(8), false),
+            [],
+            "what went back does not count"
+        );
         assert_eq!(space.allocate_long(70), Some(gap(301, 70)));
         space.free(gap(301, 30));
         space.free(gap(200, 20));
         assert_eq!(space.places(), (270, 380));
         assert_eq!(
-            space.take_surplus(8, 4),
+            space.take_surplus(limits(8), false),
             [gap(301, 30), gap(200, 20), gap(10, 60)]
         );
         space.return_surplus(gap(200, 20), false);
-        assert_eq!(space.take_surplus(8, 4), [], "few are kept");
-        assert_eq!(space.take_surplus(0, 4), [gap(200, 20)]);
+        assert_eq!(space.take_surplus(limits(8), false), [], "few are kept");
+        assert_eq!(space.take_surplus(limits(0), false), [gap(200, 20)]);
+    }
+    #[test]
+    fn surplus_goes_back_step_by_step() {
+        let gap = |first, places| Extent { first, places };
+        let limits = SurplusLimits {
+            few: 8,
+            shortest: 4,
+            step: 40,
+        };
+        let mut space = Space::of_used(&[gap(1, 400)]);
+        space.free(gap(10, 60));
+        space.free(gap(301, 90));
+        let mut begun = false;
+        let mut steps = Vec::new();
+        loop {
+            let taken = space.take_surplus(limits, begun);
+            if taken.is_empty() {
+                break;
+            }
+            taken
+                .iter()
+                .for_each(|&extent| space.return_surplus(extent, true));
+            steps.push(taken);
+            begun = true;
+        }
+        // 250 places are in use, and at least 15 are kept.
+        let expected = [
+            vec![gap(351, 40)],
+            vec![gap(311, 40)],
+            vec![gap(301, 10), gap(40, 30)],
+            vec![gap(10, 30)],
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!(space.places(), (250, 250));
     }
 }

@@ -131,7 +131,21 @@ impl WorkingPages {
     /// `all` of it.
     pub(crate) fn give_back_surplus(&self, all: bool) {
         self.file.free_released();
-        self.file.give_back_surplus(all);
+        let mut begun = false;
+        while self.file.give_back_some(all, begun) {
+            begun = true;
+        }
+    }
+
+    /// Gives back some of what [`give_back_surplus`](Self::give_back_surplus) does, beside flushes
+    /// and readers; once it has `begun`, the next part. Tells whether to go on.
+    pub(crate) fn give_back_some(&self, begun: bool) -> bool {
+        self.file.give_back_some(false, begun)
+    }
+
+    /// Frees the places that no version needs any more.
+    pub(crate) fn free_released(&self) {
+        self.file.free_released();
     }
 
     fn page(&self, id: PageId) -> Result<Arc<Page>> {

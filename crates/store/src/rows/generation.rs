@@ -134,8 +134,9 @@ impl Generation {
         self.block_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
-        self.head_or_new(table).delete(deletion);
+    /// Adds a deletion: see [`Head::delete`].
+    pub(crate) fn delete(&self, table: TableId, deletion: Deletion, takes_back: bool) {
+        self.head_or_new(table).delete(deletion, takes_back);
         self.bytes.fetch_add(DELETION_BYTES, Ordering::Relaxed);
         self.deletions_weight
             .fetch_add(DELETION_WEIGHT, Ordering::Relaxed);

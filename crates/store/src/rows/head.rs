@@ -32,6 +32,9 @@ pub(crate) struct Head {
 struct Changes {
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
+    /// Whether a deletion leaves times without the rows they had: not so if its commit replaces
+    /// them.
+    takes_back: bool,
     /// Replaced rows, by place, and the sequence number of the commit from which on they are gone,
     /// ascending.
     replaced: Vec<(u64, Arc<[Place]>)>,
@@ -99,8 +102,11 @@ impl Head {
     }
 
     /// Adds a deletion, which covers rows of this head and of everything older.
-    pub(crate) fn delete(&self, deletion: Deletion) {
-        self.changes.write().deletions.push(deletion);
+    /// Unless it `takes_back` rows, its commit has others of the same times.
+    pub(crate) fn delete(&self, deletion: Deletion, takes_back: bool) {
+        let mut changes = self.changes.write();
+        changes.deletions.push(deletion);
+        changes.takes_back |= takes_back;
     }
 
     /// The deletions made before sequence number `before`.
@@ -251,9 +257,9 @@ impl Head {
         self.changes.read().has_deletions()
     }
 
-    /// Whether it takes rows of some times or sequence numbers back.
+    /// Whether it takes rows of some times or sequence numbers back, and replaces them by none.
     pub(crate) fn takes_back(&self) -> bool {
-        !self.changes.read().deletions.is_empty()
+        self.changes.read().takes_back
     }
 
     /// The latest time of a row.

@@ -1,5 +1,5 @@
-//! A process that has too many files open for a while: what cannot be done then is refused, and
-//! done later.
+//! A process that may have few files open: a table of many more files is flushed and recovered, and
+//! what cannot be done for a while is refused, and done later.
 
 use std::collections::BTreeMap;
 
@@ -72,4 +72,52 @@ fn a_store_goes_on_once_files_can_be_opened_again() {
         "too many open files: {refused:?} appends and flushes refused"
     ));
     assert!(refused.iter().all(|&refused| refused > 40), "{refused:?}");
+}
+
+#[test]
+fn a_table_of_many_files_needs_few_of_them_open() {
+    const FILES: i64 = 150;
+    let disk = SimDisk::new(3);
+    disk.set_descriptors(60);
+    let store = open(&disk, options().head_bytes(1 << 20)).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    store.create_table_as("t", schema, layout).expect("fresh");
+    // One row for each file, in memory, then so many rows of each that they are blocks at once.
+    let scattered = |written: i64| batch((0..FILES).map(|file| file << 32), written);
+    let blocks = |written: i64| {
+        batch(
+            (0..FILES).flat_map(|file| (0..600).map(move |row| (file << 32) + row)),
+            written,
+        )
+    };
+    let mut model = Rows::new();
+    for (written, rows) in (0..).zip([scattered(0), scattered(1), blocks(2), scattered(3)]) {
+        table(&store).append(&rows).expect("a sound disk");
+        let times = rows
+            .column(0)
+            .as_primitive::<TimestampSecondType>()
+            .values()
+            .iter();
+        model.extend(times.map(|&time| (time, written)));
+        if written == 0 {
+            store.flush().expect("few files are open");
+        }
+    }
+    assert!(rows(&store) == model);
+    // The process dies; what it has written is in the log.
+    let left = disk.copy();
+    left.set_descriptors(60);
+    drop(store);
+    let files = |disk: &SimDisk| {
+        disk.files()
+            .iter()
+            .filter(|(name, _)| name.to_string_lossy().ends_with(".blocks"))
+            .count() as u64
+    };
+    assert!(files(&left) >= FILES.unsigned_abs());
+    let store = open(&left, options()).expect("few files are open");
+    assert!(rows(&store) == model);
+    store.flush().expect("few files are open");
+    assert_eq!(store.verify().expect("reads").problems, []);
 }

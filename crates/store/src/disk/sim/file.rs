@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::{BLOCK_BYTES, DiskFile, FileId};
 use super::trace::{Event, Inode, SECTOR_BYTES, index, write};
@@ -11,6 +12,8 @@ use super::{Access, SimDisk, id_of, injected};
 pub(super) struct SimFile {
     pub(super) disk: SimDisk,
     pub(super) inode: Inode,
+    /// Counts it as open.
+    pub(super) _open: Arc<()>,
 }
 
 impl DiskFile for SimFile {

@@ -111,6 +111,10 @@ struct State {
     unreadable: Vec<(Inode, Range<u64>)>,
     /// Bytes that all files together may have.
     capacity: u64,
+    /// Has a clone in each open file.
+    open: Arc<()>,
+    /// How many files may be open.
+    descriptors: usize,
     /// Whether files report sectors of zeros as taking no space.
     has_holes: bool,
     /// Whether nothing can be created.
@@ -144,6 +148,8 @@ impl SimDisk {
             interruption: None,
             unreadable: Vec::new(),
             capacity: u64::MAX,
+            open: Arc::new(()),
+            descriptors: usize::MAX,
             has_holes: false,
             is_read_only: false,
             rng: Rng::new(seed),
@@ -257,6 +263,11 @@ impl SimDisk {
         self.state.lock().capacity = bytes;
     }
 
+    /// Limits how many files are open.
+    pub(crate) fn set_descriptors(&self, files: usize) {
+        self.state.lock().descriptors = files;
+    }
+
     /// Sets whether files report holes where they have zeros.
     pub(crate) fn set_holes(&self, has_holes: bool) {
         self.state.lock().has_holes = has_holes;
@@ -305,10 +316,11 @@ impl State {
     /// Fails if the process may open no more files.
     fn check_descriptors(&self) -> io::Result<()> {
         let is_due = |fault: Fault| fault.kind == FaultKind::NoDescriptors && fault.call <= self.calls;
-        match self.fault {
-            Some(fault) if is_due(fault) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
-            _ => Ok(()),
+        let open = Arc::strong_count(&self.open) - 1;
+        if open >= self.descriptors || self.fault.is_some_and(is_due) {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
+        Ok(())
     }
 
     /// Counts a call that takes no space.
@@ -417,6 +429,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             disk: self.clone(),
             inode,
+            _open: state.open.clone(),
         }))
     }
 
@@ -428,6 +441,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             disk: self.clone(),
             inode,
+            _open: state.open.clone(),
         }))
     }
 

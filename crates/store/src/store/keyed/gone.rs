@@ -59,7 +59,7 @@ impl Gone {
     /// Has a commit remove them.
     pub(super) fn remove_in(&self, group: &mut Group, table: &Table) {
         for times in &self.times {
-            group.delete(&table.table, times.clone());
+            group.replace_times(&table.table, times.clone());
         }
         if !self.rows.is_empty() {
             group.replace(&table.table, self.rows[..].into());

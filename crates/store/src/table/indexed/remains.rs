@@ -149,6 +149,7 @@ impl LeafRemains {
         // Without a gap, nothing in outdated leaves is missing.
         leaves.retain(|leaf| !(leaf.is_outdated && self.gaps.is_empty()));
         leaves.sort_unstable_by_key(|leaf| leaf.header.first);
+        let mut gaps = GapsInOrder::of(&self.gaps);
         let mut waiting = leaves.into_iter().peekable();
         let mut open: Vec<Open> = Vec::new();
         loop {
@@ -165,7 +166,8 @@ impl LeafRemains {
             let Some(next) = next else {
                 return Ok(());
             };
-            self.copy_row(next, &mut open, copied)?;
+            let is_in_gap = gaps.contain(next.time);
+            self.copy_row(next, is_in_gap, &mut open, copied)?;
             for done in open.extract_if(.., |leaf| leaf.rows.is_empty()) {
                 let place = done.place;
                 if place.is_outdated && done.taken > 0 {
@@ -179,8 +181,13 @@ impl LeafRemains {
 
     /// Copies the row of a place, from one of the leaves that have it, and passes it in all of
     /// them.
-    fn copy_row(&mut self, next: Place, open: &mut [Open], copied: &mut Copied<'_>) -> Result<()> {
-        let is_in_gap = self.gaps.iter().any(|gap| gap.contains(next.time));
+    fn copy_row(
+        &mut self,
+        next: Place,
+        is_in_gap: bool,
+        open: &mut [Open],
+        copied: &mut Copied<'_>,
+    ) -> Result<()> {
         let mut source: Option<(usize, usize)> = None;
         for (number, leaf) in open.iter_mut().enumerate() {
             if leaf.next() != Some(next) {
@@ -278,6 +285,32 @@ impl LeafRemains {
                 self.gaps.clone()
             },
         }
+    }
+}
+
+/// Tells of ascending times whether they lie in a gap, each gap passed once.
+struct GapsInOrder {
+    /// Disjoint, the next one last.
+    left: Vec<Gap>,
+}
+
+impl GapsInOrder {
+    /// Of gaps by where they begin.
+    fn of(gaps: &[Gap]) -> Self {
+        let mut disjoint: Vec<Gap> = Vec::new();
+        for gap in gaps {
+            match disjoint.last_mut() {
+                Some(last) if gap.from <= last.to => last.to = last.to.max(gap.to),
+                _ => disjoint.push(*gap),
+            }
+        }
+        disjoint.reverse();
+        Self { left: disjoint }
+    }
+
+    fn contain(&mut self, time: i64) -> bool {
+        while self.left.pop_if(|gap| gap.to < Some(time)).is_some() {}
+        self.left.last().is_some_and(|gap| gap.contains(time))
     }
 }
 
@@ -382,5 +415,42 @@ impl<'w> Copied<'w> {
         self.write()?;
         self.runs.extend(self.writer.finish()?);
         Ok(self.runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    #[test]
+    fn gaps_in_order_have_the_times_that_any_of_them_has() {
+        let mut rng = Rng::new(1);
+        for _ in 0..200 {
+            let mut gaps: Vec<Gap> = (0..rng.below(20))
+                .map(|_| {
+                    let from = rng.below(100).cast_signed();
+                    let to = from + rng.below(10).cast_signed();
+                    Gap {
+                        from: Some(from),
+                        to: Some(to),
+                    }
+                })
+                .collect();
+            gaps.sort_unstable_by_key(|gap| (gap.from, gap.to));
+            let mut in_order = GapsInOrder::of(&gaps);
+            let disjoint = in_order.left.windows(2);
+            assert!(
+                disjoint.into_iter().all(|two| two[1].to < two[0].from),
+                "{gaps:?}"
+            );
+            for time in -1..120 {
+                let is_in_any = gaps.iter().any(|gap| gap.contains(time));
+                assert_eq!(in_order.contain(time), is_in_any, "{time} in {gaps:?}");
+                let passed = in_order.left.iter().filter(|gap| gap.to < Some(time));
+                assert_eq!(passed.count(), 0, "{time}: no gap is looked at again");
+            }
+        }
     }
 }

@@ -90,7 +90,7 @@ impl SparseFlush<'_> {
             flushed.file(&tree, &mut files, file, rows, blocks)?;
         }
         let (added, replaced) = (flushed.rows, flushed.replaced);
-        self.files.written(flushed.writer.finish()?);
+        self.files.written(flushed.writer.finish()?)?;
         let last_row = rows.iter().map(|row| row.sequence + 1).max();
         let last_block = written.values().flatten().map(|(sequence, _)| sequence + 1).max();
         table.rows = table.rows.saturating_add_signed(added);

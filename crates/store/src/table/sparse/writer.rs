@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::block::Owner;
 use super::block_file::BlockFile;
-use super::files::BlockFiles;
+use super::files::{BlockFiles, UNSYNCED_FILES};
 use super::write_helper::{Helper, WRITE_BYTES, Write, sync_all};
 use crate::disk::DIRECT_ALIGNMENT;
 use crate::error::Result;
@@ -134,6 +134,9 @@ impl<'f> BlockWriter<'f> {
         if !goes_on || waiting >= longest {
             self.write_out()?;
             if !is_same {
+                if self.written.len() >= UNSYNCED_FILES {
+                    self.sync_written()?;
+                }
                 let opened = self.files.open_or_create(self.owner.table, file)?;
                 self.written.push(opened.clone());
                 self.file = Some((file, opened));
@@ -183,13 +186,28 @@ impl<'f> BlockWriter<'f> {
         outcome
     }
 
+    /// Waits for the helper's writes.
+    fn wait_for_writes(&mut self) -> Result<()> {
+        let Some(helper) = &mut self.helper else {
+            return Ok(());
+        };
+        let report = helper.report();
+        helper.finish(report, |buffer| self.files.keep_buffer(buffer))
+    }
+
+    /// Syncs what was written so far, so that a process need not have all files open at a time.
+    /// Nothing names the blocks yet.
+    fn sync_written(&mut self) -> Result<()> {
+        self.wait_for_writes()?;
+        sync_all(&self.written)?;
+        self.written.clear();
+        Ok(())
+    }
+
     /// Writes what waits; returns the files that are to be synced.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<BlockFile>>> {
         self.write_out()?;
-        if let Some(helper) = &mut self.helper {
-            let report = helper.report();
-            helper.finish(report, |buffer| self.files.keep_buffer(buffer))?;
-        }
+        self.wait_for_writes()?;
         Ok(std::mem::take(&mut self.written))
     }
 

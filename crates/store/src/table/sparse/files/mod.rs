@@ -16,7 +16,7 @@ use super::block_file::BlockFile;
 use super::places::{Allocated, Place, Places};
 use super::table::SparseEntry;
 use super::unwritten::Unwritten;
-use super::write_helper::{Helper, WRITE_BYTES};
+use super::write_helper::{Helper, WRITE_BYTES, sync_all};
 use crate::disk::{Disk, read_around, sync_to_read};
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey};
@@ -33,7 +33,9 @@ const BUFFER_BYTES_MAX: usize = 4 * WRITE_BYTES;
 /// Threads that are kept for writers.
 const HELPERS: usize = 2;
 /// Files that are kept open.
-const OPEN_FILES: usize = 256;
+const OPEN_FILES: usize = if cfg!(test) { 16 } else { 256 };
+/// Files that stay open to be synced, of a writer as of all flushed tables: more are synced early.
+pub(super) const UNSYNCED_FILES: usize = if cfg!(any(test, fuzzing)) { 4 } else { 64 };
 
 /// The files of all sparse tables of a store.
 #[derive(Debug)]
@@ -332,7 +334,6 @@ impl BlockFiles {
         blocks: &[(i64, BlockRef)],
     ) -> Result<bool> {
         let owner = sparse.owner(table.id, self.store);
-        let mut written: Vec<Arc<BlockFile>> = Vec::new();
         for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
             let page = match self.read(owner, *block, named) {
                 Ok(page) => page,
@@ -341,11 +342,13 @@ impl BlockFiles {
             };
             let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
             file.write(owner.shape.offset(*block, named.layer), page.bytes())?;
-            if written.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
-                written.push(file);
+            let mut open = self.open.lock();
+            keep_once(&mut open.renewed, file);
+            if open.renewed.len() > UNSYNCED_FILES {
+                sync_all(&open.renewed)?;
+                open.renewed.clear();
             }
         }
-        self.open.lock().renewed.append(&mut written);
         Ok(true)
     }
 
@@ -358,7 +361,6 @@ impl BlockFiles {
         blocks: &[(i64, BlockRef)],
     ) -> Result<bool> {
         let owner = sparse.owner(table.id, self.store);
-        let mut files: Vec<Arc<BlockFile>> = Vec::new();
         for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
             match self.read(owner, *block, named) {
                 Ok(_) => {}
@@ -366,11 +368,13 @@ impl BlockFiles {
                 Err(error) => return Err(error),
             }
             let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
-            if files.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
-                files.push(file);
+            let mut open = self.open.lock();
+            keep_once(&mut open.written, file);
+            if open.written.len() > UNSYNCED_FILES {
+                drop(open);
+                self.sync_read()?;
             }
         }
-        self.written(files);
         Ok(true)
     }
 
@@ -381,7 +385,7 @@ impl BlockFiles {
         while let Some(file) = files.last() {
             if let Err(source) = sync_to_read(&*file.file) {
                 let error = Error::io(&file.path, "sync", source);
-                self.written(files);
+                self.open.lock().written.append(&mut files);
                 return Err(error);
             }
             files.pop();
@@ -394,9 +398,16 @@ impl BlockFiles {
         self.places.lock().free((owner.table, block), layer);
     }
 
-    /// Takes note of files that the flush under way has written to.
-    pub(super) fn written(&self, mut files: Vec<Arc<BlockFile>>) {
-        self.open.lock().written.append(&mut files);
+    /// Takes note of files that the flush under way has written to; syncs them if they are many.
+    pub(super) fn written(&self, mut files: Vec<Arc<BlockFile>>) -> Result<()> {
+        let mut open = self.open.lock();
+        open.written.append(&mut files);
+        if open.written.len() <= UNSYNCED_FILES {
+            return Ok(());
+        }
+        let written = std::mem::take(&mut open.written);
+        drop(open);
+        sync_all(&written)
     }
 
     /// Gives up a block that the map named, within the flush under way; whether the block `goes_on`
@@ -422,7 +433,8 @@ impl BlockFiles {
             let mut open = self.open.lock();
             (std::mem::take(&mut open.written), open.renewed.clone())
         };
-        written.iter().chain(&renewed).try_for_each(|file| file.sync())?;
+        sync_all(&written)?;
+        sync_all(&renewed)?;
         self.open.lock().renewed.clear();
         Ok(())
     }
@@ -568,6 +580,13 @@ impl BlockFiles {
     /// Counts a block that is written.
     pub(super) fn count_write(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Adds a file to those to be synced, unless it was the last one.
+fn keep_once(files: &mut Vec<Arc<BlockFile>>, file: Arc<BlockFile>) {
+    if files.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+        files.push(file);
     }
 }
 
