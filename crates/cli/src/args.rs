@@ -163,7 +163,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
 
-    /// Columns that the new table has besides, null in every row: NAME:TYPE, as for ingest --schema
+    /// Columns to add, null in every row: NAME:TYPE, as for ingest --schema
     #[arg(long, value_name = "NAME:TYPE,…")]
     pub(crate) add: Option<String>,
 
@@ -197,9 +197,9 @@ pub(crate) struct LayoutArgs {
 /// A layout by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutKind {
-    /// Under an index of their times
+    /// Rows are indexed by time
     Indexed,
-    /// At places that follow from their times
+    /// A row's position follows from its time
     Sparse,
 }
 
@@ -272,7 +272,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// The text for no value in CSV
+    /// The text for null in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 
@@ -320,7 +320,7 @@ pub(crate) struct TailArgs {
     #[arg(long, value_enum, default_value_t = LineFormat::Table)]
     pub(crate) format: LineFormat,
 
-    /// The text for no value in CSV
+    /// The text for null in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 }

@@ -49,7 +49,7 @@ struct Arguments {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// The text for no value in CSV
+    /// The text for null in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     null: String,
 

@@ -272,7 +272,9 @@ class Table:
         return self._native.mark()
 
     def retract_since(self, mark: "_native.Mark") -> None:
-        """Takes back all rows appended since the mark, whoever appended them. Not of a sparse table."""
+        """Takes back all rows appended since the mark, whoever appended them. Not for a sparse
+        table or one with a key.
+        """
         self._native.retract_since(mark)
 
     def scan_polars(self) -> "polars.LazyFrame":
@@ -546,8 +548,8 @@ def open(
     ``cache_bytes`` is memory for pages (default 64 MiB), ``head_bytes`` memory for rows that are not in pages yet
     (32 MiB), ``page_bytes`` the size of a page of a new store (16 KiB; a power of two from 4 to 32 KiB).
     ``durability`` is ``"always"`` (a commit returns when its rows are on the disk), ``"group"`` (and syncs begin
-    ``group_every`` apart) or ``"relaxed"`` (a power cut may take the last second). ``background=False`` starts no
-    thread that flushes.
+    ``group_every`` apart) or ``"relaxed"`` (loss of power may undo the newest commits: at most 8 MiB of log, or, while
+    the background thread does not flush, those of the last second). ``background=False`` starts no thread that flushes.
 
     With ``read_only=True`` the store is opened for reading, also beside a process that writes to it, and a call that
     writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Among the other
