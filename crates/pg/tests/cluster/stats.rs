@@ -93,7 +93,9 @@ fn the_indexes_of_partitions_are_asked() {
         let refused = client
             .query(&format!("SELECT bedload_{function}('p_k')"), &[])
             .expect_err(function);
-        let message = refused.as_db_error().map_or("", postgres::error::DbError::message);
+        let message = refused
+            .as_db_error()
+            .map_or("", postgres::error::DbError::message);
         assert_eq!(message, "\"p_k\" is partitioned", "{function}");
         execute(&mut client, &format!("SELECT bedload_{function}('p_1_k_idx')"));
     }
