@@ -324,7 +324,8 @@ impl Options {
     /// # Errors
     ///
     /// There is no store and none is to be created; another process or handle has it open; it was
-    /// written by a newer release; it is damaged; the disk fails.
+    /// written by a newer release, or before the first one; it is damaged; the disk fails;
+    /// `page_bytes` is not a power of two from 4 to 32 KiB.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
             return Err(Error::InvalidOption {
