@@ -49,18 +49,19 @@ pub enum Format {
     ArrowStream,
 }
 
-/// Extensions of files that a table would not be looked for in, and that may not be written.
+/// Extensions of formats and compressions that are not written: no one expects an aligned table in
+/// such a file. Parquet and Arrow are among them in builds without the feature `formats`.
 const OTHER_FORMATS: [&str; 13] = [
     "arrow", "arrows", "br", "bz2", "feather", "gz", "ipc", "orc", "parquet", "tsv", "xlsx", "xz", "zst",
 ];
 
 impl Format {
-    /// The format that was asked for, or else that of the extension of the file, a table if that is
-    /// none of a format.
+    /// Returns the format that was asked for; if none was, the one that the extension of the file
+    /// names, or a table.
     ///
     /// # Errors
     ///
-    /// Files of this extension are not written.
+    /// The extension names a format that is not written.
     pub fn chosen(given: Option<Self>, file: Option<&Path>) -> Result<Self> {
         if let Some(format) = given {
             return Ok(format);

@@ -35,7 +35,7 @@ pub(crate) struct Space {
 /// How much free space goes back to the file system, in places.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SurplusLimits {
-    /// As many, or a quarter of those in use, are no surplus; if zero, all are.
+    /// At least this many are kept free; if zero, none are.
     pub(crate) few: u64,
     /// Extents of fewer are left.
     pub(crate) shortest: u32,
@@ -106,10 +106,10 @@ impl Space {
         self.free.insert(extent);
     }
 
-    /// Takes some free places whose space is to go back, unless those that have space are few
-    /// beside those in use: it would soon be needed again. Once it has `begun`, all but a sixteenth
-    /// goes back, step by step. Places at the end of the file come first, as others are used before
-    /// them.
+    /// Takes some free places whose space is to go back. It begins when those that have space are
+    /// more than a quarter of those in use: fewer will soon be needed. Once it has `begun`, it
+    /// goes on, step by step, until a sixteenth is left. Places at the end of the file come first,
+    /// as others are used before them.
     pub(crate) fn take_surplus(&mut self, limits: SurplusLimits, begun: bool) -> Vec<Extent> {
         let SurplusLimits { few, shortest, step } = limits;
         let used = u64::from(self.end - 1) - self.free.places();

@@ -10,7 +10,7 @@ use crate::rows::{
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
-/// The longest body a record may have.
+/// The longest body a record may have. In tests, batches exceed it.
 pub(crate) const BODY_BYTES_MAX: usize = if cfg!(test) { 8 << 20 } else { 1 << 30 };
 // A batch that is packed for its record is not too long to be unpacked.
 const _: () = assert!(BODY_BYTES_MAX <= UNPACKED_BYTES_MAX);

@@ -288,14 +288,14 @@ impl LeafRemains {
     }
 }
 
-/// Tells of ascending times whether they lie in a gap, each gap passed once.
+/// Answers whether a time lies in a gap, for times that ascend: no gap is looked at twice.
 struct GapsInOrder {
-    /// Disjoint, the next one last.
+    /// Apart from each other, in descending order, so that the next one is popped from the end.
     left: Vec<Gap>,
 }
 
 impl GapsInOrder {
-    /// Of gaps by where they begin.
+    /// Merges gaps that overlap. They are sorted by their beginning.
     fn of(gaps: &[Gap]) -> Self {
         let mut disjoint: Vec<Gap> = Vec::new();
         for gap in gaps {

@@ -34,7 +34,7 @@ const BUFFER_BYTES_MAX: usize = 4 * WRITE_BYTES;
 const HELPERS: usize = 2;
 /// Files that are kept open.
 const OPEN_FILES: usize = if cfg!(test) { 16 } else { 256 };
-/// Files that stay open to be synced, of a writer as of all flushed tables: more are synced early.
+/// A writer keeps at most this many files open that it has still to sync, and so does a flush.
 pub(super) const UNSYNCED_FILES: usize = if cfg!(any(test, fuzzing)) { 4 } else { 64 };
 
 /// The files of all sparse tables of a store.
