@@ -3,13 +3,13 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(all(not(loom), not(feature = "coherence")))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use super::reporting::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};

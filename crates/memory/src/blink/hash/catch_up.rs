@@ -2,7 +2,6 @@
 
 use crossbeam_epoch::Guard;
 
-use super::bucket::Bits;
 use super::fingerprints::BUCKET_CAP;
 use super::hash_leaf::HashLeaf;
 use super::ordered_view::Entries;
@@ -16,18 +15,62 @@ impl<W: Words> HashLeaf<W> {
     /// Updates the view with every entry that the leaf covered before the call. `false` if the leaf
     /// has changed since `version`.
     pub(super) fn catch_up(&self, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
-        // Alive while entries have yet to move from it.
-        let is_new_half = self.generation() == 1 && !self.all_settled();
-        let left = if is_new_half { self.left(guard) } else { None };
-        if let Some(left) = left.and_then(|left| left.downcast::<Self>()) {
-            // Entries that have yet to move are marked on the left, and are marked here before
-            // their bucket counts as settled: so the left is checked first.
-            let to_come = buckets_of(left.view().marks()).filter(|&bucket| !self.is_settled(bucket));
-            if !self.take_from(to_come, view, version, guard) {
+        self.view().update(|| {
+            let known = view.len();
+            let is_complete = self.settle_marked(version, guard)
+                && self.take_from_left(view, version, guard)
+                && self.view().take_marks(|mut marked| {
+                    marked.all(|bucket| self.take_from_bucket(bucket, view, version, guard))
+                });
+            put_in_order(view, known);
+            is_complete
+        })
+    }
+
+    /// Makes the marked buckets follow the last split: until they have, their marks tell the right
+    /// half where to look. `false` if the leaf has changed since `version`.
+    fn settle_marked(&self, version: Version, guard: &Guard) -> bool {
+        self.all_settled()
+            || self
+                .view()
+                .marked()
+                .all(|bucket| self.settle_now(bucket, version, guard))
+    }
+
+    /// Makes a bucket follow the last split. `false` if the leaf has changed since `version`.
+    fn settle_now(&self, bucket: usize, version: Version, guard: &Guard) -> bool {
+        let mut backoff = Backoff::default();
+        while !settle(self, bucket, version, guard) {
+            if !self.header().latch.validate(version) {
                 return false;
             }
+            backoff.wait();
         }
-        self.take_from(buckets_of(self.view().marks()), view, version, guard)
+        true
+    }
+
+    /// Adds the entries that have yet to move here from the left half, where they are marked. They
+    /// are marked here before their bucket counts as settled: so this comes before this leaf's own
+    /// marks.
+    fn take_from_left(&self, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
+        let is_new_half = self.generation() == 1 && !self.all_settled();
+        // Alive while entries have yet to move from it.
+        let left = if is_new_half { self.left(guard) } else { None };
+        let Some(left) = left.and_then(|left| left.downcast::<Self>()) else {
+            return true;
+        };
+        let mut to_come = left.view().marked().filter(|&bucket| !self.is_settled(bucket));
+        to_come.all(|bucket| self.take_from_bucket(bucket, view, version, guard))
+    }
+
+    /// Makes the view of a frozen leaf complete: marks are of no use any more. `false` if the leaf
+    /// has changed since `version`.
+    pub(super) fn take_all(&self, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
+        let known = view.len();
+        let mut buckets = 0..self.buckets().len();
+        let is_complete = buckets.all(|bucket| self.take_from_bucket(bucket, view, version, guard));
+        put_in_order(view, known);
+        is_complete
     }
 
     /// Initialises the view of an unpublished leaf with its part of the view of the leaf it is
@@ -38,27 +81,10 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Adds the entries of these buckets that the view lacks.
-    pub(super) fn take_from(
-        &self,
-        mut buckets: impl Iterator<Item = usize>,
-        view: &mut Entries<W>,
-        version: Version,
-        guard: &Guard,
-    ) -> bool {
-        let known = view.len();
-        let is_complete = buckets.all(|bucket| self.take_from_bucket(bucket, view, version, guard));
-        put_in_order(view, known);
-        is_complete
-    }
-
+    /// Adds the entries of a bucket that the view lacks.
     fn take_from_bucket(&self, index: usize, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
-        let mut backoff = Backoff::default();
-        while !settle(self, index, version, guard) {
-            if !self.header().latch.validate(version) {
-                return false;
-            }
-            backoff.wait();
+        if !self.settle_now(index, version, guard) {
+            return false;
         }
         let bucket = &self.buckets()[index];
         let Some(latched) = bucket.latch.latch() else {
@@ -71,15 +97,8 @@ impl<W: Words> HashLeaf<W> {
         }
         view.extend(unviewed.map(|slot| (bucket.key(slot), bucket.value(slot))));
         bucket.set_all_viewed(latched.writer());
-        self.view().unmark(index, latched.writer());
         true
     }
-}
-
-/// Returns the buckets whose bit is set.
-fn buckets_of(marks: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
-    let words = marks.zip((0..).step_by(u64::BITS as usize));
-    words.flat_map(|(word, first)| Bits(word).map(move |bit| first + bit))
 }
 
 /// Sorts entries of which the first `known` ascend.

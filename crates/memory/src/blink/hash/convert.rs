@@ -154,6 +154,6 @@ pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: 
 pub(super) fn complete_view<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) {
     let mut view = leaf.view().lock();
     while let Some(version) = node.latch.optimistic()
-        && !leaf.take_from(0..leaf.buckets().len(), &mut view, version, guard)
+        && !leaf.take_all(&mut view, version, guard)
     {}
 }

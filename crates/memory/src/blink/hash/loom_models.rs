@@ -107,6 +107,26 @@ fn loom_a_scan_during_a_split_misses_nothing() {
     });
 }
 
+/// A scan of the left half leaves the marks of what has yet to move.
+#[test]
+fn loom_scans_of_both_halves_miss_nothing() {
+    explore(2, || {
+        let index = index_of(&[1, 5, 9]);
+        split_rightmost(&index);
+        let reader = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let (mut keys, mut values) = ([0; 1], [0; 1]);
+                assert_eq!(index.scan(..2, &mut keys, &mut values), 1);
+            })
+        };
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        let filled = index.scan(5.., &mut keys, &mut values);
+        assert_eq!(keys[..filled], [5, 9]);
+        reader.join().expect("the reader ends");
+    });
+}
+
 /// Either the scan has the entry, or the insert marks its bucket after the scan unmarked it.
 #[test]
 fn loom_an_insert_during_a_scan_is_in_the_next() {
@@ -121,6 +141,28 @@ fn loom_an_insert_during_a_scan_is_in_the_next() {
         writer.join().expect("the writer ends");
         assert_eq!(index.scan(.., &mut keys, &mut values), 3);
         assert_eq!(values[..3], [1, 5, 90]);
+    });
+}
+
+/// A scan that waits for another one's update takes it for its own only if it began later.
+#[test]
+fn loom_a_scan_that_waits_for_another_misses_nothing() {
+    explore(2, || {
+        let index = index_of(&[1]);
+        let scanners: Vec<_> = [5, 9]
+            .into_iter()
+            .map(|key| {
+                let index = Arc::clone(&index);
+                thread::spawn(move || {
+                    index.insert(key, key);
+                    let (mut keys, mut values) = ([0; 1], [0; 1]);
+                    assert_eq!(index.scan(key..=key, &mut keys, &mut values), 1);
+                })
+            })
+            .collect();
+        for scanner in scanners {
+            scanner.join().expect("the scanner ends");
+        }
     });
 }
 

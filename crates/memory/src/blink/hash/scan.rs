@@ -6,6 +6,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::BlinkHash;
 use super::hash_leaf::HashLeaf;
+use super::ordered_view::ToRead;
 use crate::blink::aim::Aim;
 use crate::blink::node::NodePtr;
 use crate::blink::sorted_leaf::SortedLeaf;
@@ -28,10 +29,16 @@ fn read_hash<W: Words, R>(
     guard: &Guard,
     take: impl FnOnce(&[(W, u64)]) -> R,
 ) -> Option<R> {
-    let mut view = leaf.view().lock();
-    if !leaf.catch_up(&mut view, found.version, guard) {
+    let mut locked = leaf.view().lock_to_read();
+    if let ToRead::Behind(entries) = &mut locked
+        && !leaf.catch_up(entries, found.version, guard)
+    {
         return None;
     }
+    let view: &[_] = match &locked {
+        ToRead::Current(entries) => entries,
+        ToRead::Behind(entries) => entries,
+    };
     interleave();
     let from = match lower {
         Bound::Included(lower) => view.partition_point(|entry| entry.0 < lower),
