@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features check bench bench-large bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-commits pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features check bench bench-large bench-test book deb deny packages semver soak fuzz fuzz-test loom race miri pg-beyond-memory pg-commits pg-costs pg-deb pg-install pg-lint pg-mixed pg-soak pg-test \
 	py-bench py-lint py-test arrow-test sql-lint sql-test
 
 help: ## Print these targets
@@ -140,6 +140,12 @@ PG_COMMITS ?= 50000000,256,24
 pg-commits: ## Measure how long commits to such tables wait, with PG_COMMITS=rows,MiB,seconds (as root)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_wait -- --nocapture
+
+PG_MIXED ?= 2000000,256,3600
+
+pg-mixed: ## Let rows come, go, change and be read for an hour, with PG_MIXED=rows,MiB,seconds (as root)
+	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
+	export BEDLOAD_PG_MIXED=$(PG_MIXED) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked mixed_work -- --nocapture
 
 FUZZ_RUNS ?= 5000
 

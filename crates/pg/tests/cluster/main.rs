@@ -27,6 +27,7 @@ mod installation;
 mod leftovers;
 mod lists;
 mod memory;
+mod mixed;
 mod on_conflict;
 mod options;
 mod parallel;
