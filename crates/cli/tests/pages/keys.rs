@@ -7,6 +7,14 @@ use serde_json::Value;
 
 use crate::root;
 
+/// The section of a page about a command.
+fn section<'p>(page: &'p str, command: &str) -> &'p str {
+    let mut sections = page.split("\n## ").skip(1);
+    let heading = format!("`{command}`");
+    let found = sections.find(|text| text.lines().next().is_some_and(|line| line.contains(&heading)));
+    found.unwrap_or_else(|| panic!("no section about {command}"))
+}
+
 /// The keys of an object and of the objects within it.
 fn keys(value: &Value, found: &mut Vec<String>) {
     match value {
@@ -39,9 +47,14 @@ fn keys_of_reports_are_in_the_page_of_the_command() {
         "convert s indexed copy --layout sparse --interval 1s --json".to_owned(),
         "retention s copy 30d --json".to_owned(),
         "delete s copy --to @2 --json".to_owned(),
+        "tables s --json".to_owned(),
+        "sortedness a.csv --time t --json".to_owned(),
         "verify s --json".to_owned(),
+        "salvage s salvaged --json".to_owned(),
         "backup s copy --json".to_owned(),
-        "drop s copy --json".to_owned(),
+        "restore copy restored --json".to_owned(),
+        "rename s copy renamed --json".to_owned(),
+        "drop s renamed --json".to_owned(),
     ];
     for command in commands {
         let output = Command::new(env!("CARGO_BIN_EXE_bedload"))
@@ -54,6 +67,7 @@ fn keys_of_reports_are_in_the_page_of_the_command() {
         keys(&serde_json::from_slice(&output.stdout).unwrap(), &mut found);
         // One of them stands for all shares.
         found.retain(|key| !key.ends_with("_percent"));
+        let page = section(&page, command.split(' ').next().unwrap());
         for key in found {
             let is_named = page.contains(&format!("`{key}`")) || page.contains(&format!(".{key}`"));
             assert!(
