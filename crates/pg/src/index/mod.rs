@@ -221,6 +221,13 @@ impl Index {
         (entries as u64, pages as u64)
     }
 
+    /// How many entries there are, from the nodes alone. One on its way from one run to another
+    /// counts twice.
+    pub(crate) fn entries(&self) -> u64 {
+        let in_tree: u64 = self.levels().iter().map(|level| level.entries).sum();
+        in_tree + self.head_size().0
+    }
+
     /// How much each level of the tree has, the leaves first.
     pub(crate) fn levels(&self) -> Vec<Level> {
         self.done(self.tree().levels())
