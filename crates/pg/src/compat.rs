@@ -10,13 +10,24 @@ pub(crate) type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
 pub(crate) type Locator = pg_sys::RelFileLocator;
 
-/// The name of a relation's file: its tablespace, its database and its number.
+/// The name of a relation's file. Numbers are unique only among permanent relations and among
+/// temporary ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileName(pg_sys::Oid, pg_sys::Oid, pg_sys::Oid);
+pub(crate) struct FileName {
+    tablespace: pg_sys::Oid,
+    database: pg_sys::Oid,
+    number: pg_sys::Oid,
+    is_temporary: bool,
+}
 
 impl FileName {
     pub(crate) fn number(self) -> pg_sys::Oid {
-        self.2
+        self.number
+    }
+
+    /// Whether its pages are in buffers of this process alone.
+    pub(crate) fn is_temporary(self) -> bool {
+        self.is_temporary
     }
 }
 
@@ -44,12 +55,18 @@ pub(crate) unsafe fn locator(relation: pg_sys::Relation) -> *mut Locator {
 ///
 /// The relation is open.
 pub(crate) unsafe fn file_of(relation: pg_sys::Relation) -> FileName {
-    // SAFETY: the caller's.
-    let locator = unsafe { *locator(relation) };
+    // SAFETY: the caller's; a relation that is open has its row of `pg_class`.
+    let (locator, persistence) = unsafe { (*locator(relation), (*(*relation).rd_rel).relpersistence) };
     #[cfg(feature = "pg15")]
-    return FileName(locator.spcNode, locator.dbNode, locator.relNode);
+    let (tablespace, database, number) = (locator.spcNode, locator.dbNode, locator.relNode);
     #[cfg(not(feature = "pg15"))]
-    FileName(locator.spcOid, locator.dbOid, locator.relNumber)
+    let (tablespace, database, number) = (locator.spcOid, locator.dbOid, locator.relNumber);
+    FileName {
+        tablespace,
+        database,
+        number,
+        is_temporary: persistence.cast_unsigned() == pg_sys::RELPERSISTENCE_TEMP,
+    }
 }
 
 /// Counts a page of a relation that was found in the server's buffers, for its statistics.

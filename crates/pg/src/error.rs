@@ -35,7 +35,7 @@ pub(crate) fn fail(code: PgSqlErrorCode, message: String, hint: Option<String>) 
 pub(crate) const FEWER_ENTRIES: &str =
     "Lower maintenance_work_mem for a build, bedload.batch_entries for rows.";
 /// The hint if memory runs out in a scan.
-pub(crate) const FEWER_VALUES: &str = "Ask for fewer values at once.";
+pub(crate) const FEWER_VALUES: &str = "Ask for fewer or shorter values at once.";
 
 fn fail_without_memory(bytes: usize, hint: &str) -> ! {
     fail(

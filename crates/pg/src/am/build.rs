@@ -12,7 +12,7 @@ use super::progress::{Phase, begin_load, reported};
 use super::sort::{Sorter, memory};
 use super::unique::{Violation, until_duplicate};
 use crate::error::fail;
-use crate::index::{Index, refuse_if_too_large};
+use crate::index::{Index, entry_of_row};
 use crate::key::{Entry, Form};
 use crate::pages::PgPages;
 use crate::pending;
@@ -57,7 +57,6 @@ unsafe fn build(
         let mut of_dead = Sorter::new(form, memory_of_dead);
         Phase::ScanTable.begin();
         let heap_tuples = for_each_row((table, index), form, info, &mut |entry, is_alive| {
-            refuse_if_too_large(index, table, form, &entry);
             if is_alive || !is_unique {
                 sorter.push(entry);
             } else {
@@ -147,7 +146,7 @@ pub(crate) unsafe fn for_each_row(
     info: *mut pg_sys::IndexInfo,
     visit: &mut dyn FnMut(Entry, bool),
 ) -> f64 {
-    let mut visitor = Visitor { form, visit };
+    let mut visitor = Visitor { table, form, visit };
     let state = (&raw mut visitor).cast::<c_void>();
     // SAFETY: the callback gets `state` back while `visitor` lives. The boundary catches errors of
     // the table's access method, a pointer that pgrx does not guard; there is nothing to drop in
@@ -177,6 +176,7 @@ pub(crate) unsafe fn for_each_row(
 
 /// The rows of a table are shown to it.
 struct Visitor<'v> {
+    table: pg_sys::Relation,
     form: Form,
     visit: &'v mut dyn FnMut(Entry, bool),
 }
@@ -194,6 +194,7 @@ unsafe extern "C-unwind" fn show(
     // columns.
     unsafe {
         let visitor = &mut *state.cast::<Visitor<'_>>();
-        (visitor.visit)(visitor.form.entry_of(index, values, nulls, address), is_alive);
+        let entry = entry_of_row((visitor.table, index), visitor.form, values, nulls, address);
+        (visitor.visit)(entry, is_alive);
     }
 }

@@ -5,7 +5,7 @@
 use pgrx::pg_sys::{self, panic::pgrx_extern_c_guard};
 
 use super::unique;
-use crate::index::{Index, refuse_if_too_large};
+use crate::index::{Index, entry_of_row};
 use crate::pending;
 
 /// Not a guarded function as a whole: see [`unique::Violation::raise`].
@@ -52,8 +52,7 @@ unsafe fn insert(
     // SAFETY: the caller's.
     unsafe {
         let form = Index::form_of(index);
-        let entry = form.entry_of(index, values, nulls, address);
-        refuse_if_too_large(index, table, form, &entry);
+        let entry = entry_of_row((table, index), form, values, nulls, address);
         if (*(*index).rd_index).indisunique {
             return unique::insert(row, entry, check_unique);
         }

@@ -43,8 +43,7 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
         let barrier = pg_sys::ReadBuffer((*info).index, 0);
         pg_sys::LockBufferForCleanup(barrier);
         pg_sys::UnlockReleaseBuffer(barrier);
-        // Entries on their way from one run to another would be counted twice.
-        (*stats).num_index_tuples = (*info).num_heap_tuples;
+        // `amvacuumcleanup` tells.
         (*stats).estimated_count = true;
         stats
     }
@@ -62,13 +61,26 @@ pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
         }
         let index = Index::open((*info).index);
         let stats = or_new(stats);
-        (*stats).num_index_tuples = (*info).num_heap_tuples;
-        (*stats).estimated_count = true;
         index.maintain(false);
         index.pages().read_into((*info).strategy);
         let free = index.reclaim();
         (*stats).pages_free = u32::try_from(free).unwrap_or(u32::MAX);
         (*stats).num_pages = index.pages().block_count();
+        // Each row has an entry, unless the index is partial. Then entries are counted, of which
+        // those on their way from one run to another count twice.
+        let (rows, is_estimate) = ((*info).num_heap_tuples, (*info).estimated_count);
+        let is_partial = !pg_sys::heap_attisnull(
+            (*(*info).index).rd_indextuple,
+            pg_sys::Anum_pg_index_indpred.cast_signed(),
+            std::ptr::null_mut(),
+        );
+        ((*stats).num_index_tuples, (*stats).estimated_count) = if !is_partial {
+            (rows, is_estimate)
+        } else if is_estimate {
+            (index.entries() as f64, false)
+        } else {
+            (rows.min(index.entries() as f64), false)
+        };
         stats
     }
 }

@@ -21,7 +21,7 @@ use crate::am::options::filter_bits;
 use crate::compat;
 use crate::error::{error_point, fail_with, name_of};
 use crate::head::{Appended, Dead, Head, Sorted};
-use crate::key::{Entry, EntryOrder, EntryRef, EntryRow, Form};
+use crate::key::{Entry, EntryLen, EntryOrder, EntryRef, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
 pub(crate) use shape::ScanShape;
@@ -219,6 +219,13 @@ impl Index {
     pub(crate) fn head_size(&self) -> (u64, u64) {
         let (entries, pages) = self.done(self.head.size(&self.pages));
         (entries as u64, pages as u64)
+    }
+
+    /// How many entries there are, from the nodes alone. One on its way from one run to another
+    /// counts twice.
+    pub(crate) fn entries(&self) -> u64 {
+        let in_tree: u64 = self.levels().iter().map(|level| level.entries).sum();
+        in_tree + self.head_size().0
     }
 
     /// How much each level of the tree has, the leaves first.
@@ -479,26 +486,59 @@ unsafe fn remembered_of<'r>(relation: pg_sys::Relation) -> Option<&'r mut Rememb
     unsafe { (*relation).rd_amcache.cast::<Remembered>().as_mut() }
 }
 
-/// Ends with an error if an entry is longer than entries may be, as a B-tree does.
+/// The entry of a row, as PostgreSQL hands it over; ends with an error if it is longer than entries
+/// may be, as a B-tree does. Values of any length may come, and what copies them aborts the process
+/// where there is no memory: the longest are refused before they are copied.
 ///
 /// # Safety
 ///
-/// Both relations are open, and the entry is of the index.
-pub(crate) unsafe fn refuse_if_too_large(
-    index: pg_sys::Relation,
-    table: pg_sys::Relation,
+/// Both relations are open, and the entries of the index have this form; the arrays have its
+/// values, and `address` is valid.
+pub(crate) unsafe fn entry_of_row(
+    (table, index): (pg_sys::Relation, pg_sys::Relation),
     form: Form,
-    entry: &Entry,
-) {
-    let (len, key_len) = (entry.len_bytes(), entry.borrowed().key.len());
+    values: *const pg_sys::Datum,
+    nulls: *const bool,
+    address: pg_sys::ItemPointer,
+) -> Entry {
+    // SAFETY: the caller's.
+    unsafe {
+        let refuse_if_too_large = |len| {
+            if let Some(excess) = excess(form, len) {
+                refuse((table, index), excess, *address);
+            }
+        };
+        refuse_if_too_large(form.least_len_of(values, nulls));
+        let entry = form.entry_of(index, values, nulls, address);
+        refuse_if_too_large(entry.len());
+        entry
+    }
+}
+
+/// What is too long of an entry.
+struct Excess {
+    what: &'static str,
+    len: usize,
+    limit: usize,
+}
+
+fn excess(form: Form, EntryLen { key, payload }: EntryLen) -> Option<Excess> {
     // Whatever the settings are, keys up to this length were taken when the index was built.
     let key_len_max = Tree::key_len_max(PAYLOAD_LEN, &form.order(), &SETTINGS);
-    let (what, len, limit) = match (key_len > key_len_max, len > ENTRY_LEN_MAX) {
-        (true, _) => ("key", key_len, key_len_max),
-        (false, true) => ("row", len, ENTRY_LEN_MAX),
-        _ => return,
-    };
-    let address = entry.address();
+    let of = |what, len, limit| (len > limit).then_some(Excess { what, len, limit });
+    of("key", key, key_len_max).or_else(|| of("row", key + payload, ENTRY_LEN_MAX))
+}
+
+/// Ends with an error, as the entry of the row at `address` is too long.
+///
+/// # Safety
+///
+/// Both relations are open.
+unsafe fn refuse(
+    (table, index): (pg_sys::Relation, pg_sys::Relation),
+    Excess { what, len, limit }: Excess,
+    address: pg_sys::ItemPointerData,
+) {
     // SAFETY: the caller's.
     let (index, table) = unsafe { (name_of(index), name_of(table)) };
     let report = ErrorReport::new(
@@ -506,18 +546,15 @@ pub(crate) unsafe fn refuse_if_too_large(
         format!("index {what} size {len} exceeds bedload maximum {limit} for index \"{index}\""),
         "bedload",
     );
-    let row = format!(
-        "Index row references tuple ({},{}) in relation \"{table}\".",
-        entry.block(),
-        address.ip_posid
-    );
+    let (block, offset) = pgrx::itemptr::item_pointer_get_both(address);
+    let row = format!("Index row references tuple ({block},{offset}) in relation \"{table}\".");
     let hint = "Longer values cannot be indexed.\nConsider an index of a hash of the value: an operator class such as \
                 text_hash_ops keeps one.";
     report.set_detail(row).set_hint(hint).report(PgLogLevel::ERROR);
 }
 
 /// Ends with an error if the statement was cancelled.
-fn interrupt_point() {
+pub(crate) fn interrupt_point() {
     pgrx::check_for_interrupts!();
     error_point();
 }

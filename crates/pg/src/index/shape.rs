@@ -34,7 +34,8 @@ impl ScanShape {
     pub(crate) fn pages(&self, are_keys: bool) -> ScanPages {
         let (in_runs, read) = if are_keys {
             let unfiltered = self.runs - self.filters;
-            (self.filters + unfiltered.max(1) * self.height, self.filters)
+            let read = self.filters + unfiltered.saturating_sub(1);
+            (self.filters + unfiltered.max(1) * self.height, read)
         } else {
             (self.run_pages, self.runs.saturating_sub(1))
         };

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use pgrx::pg_sys;
 
 use super::comparator::Comparator;
+use super::entry::EntryLen;
 use super::kind::Kind;
 use super::value::Stored;
 
@@ -202,6 +203,22 @@ impl Column {
         self.direct(&mut out[begin..]);
     }
 
+    /// The fewest bytes that a value takes in a key. It is neither copied nor fetched for that.
+    ///
+    /// # Safety
+    ///
+    /// The datum is of the column's type, and not null.
+    pub(crate) unsafe fn least_len_of(&self, datum: pg_sys::Datum) -> usize {
+        // SAFETY: the caller's.
+        let len_of = |stored: Stored| unsafe { stored.len_of(datum) };
+        match self.bytes {
+            Bytes::Number(kind) => kind.len_bytes(),
+            Bytes::Uuid => 16,
+            // Both take two bytes more: an end, or a length.
+            Bytes::Strings | Bytes::Compared(_) => len_of(self.stored) + 2,
+        }
+    }
+
     /// How many of the first bytes are those of a value; `None` if they end within it.
     fn len_of(&self, bytes: &[u8]) -> Option<usize> {
         let len = match self.bytes {
@@ -391,6 +408,37 @@ impl Columns {
         u64::from_be_bytes(first)
     }
 
+    /// The fewest bytes that key and payload of a row take.
+    ///
+    /// # Safety
+    ///
+    /// The arrays have the values of an index with these columns.
+    pub(super) unsafe fn least_len_of_row(
+        &self,
+        values: *const pg_sys::Datum,
+        nulls: *const bool,
+    ) -> EntryLen {
+        // SAFETY: the caller's.
+        let value_at = |at: usize| unsafe { (!*nulls.add(at)).then(|| *values.add(at)) };
+        let mut len = EntryLen::default();
+        for (at, column) in self.keys.iter().enumerate() {
+            len.key += 1;
+            if let Some(value) = value_at(at) {
+                // SAFETY: the caller's.
+                len.key += unsafe { column.least_len_of(value) };
+                len.payload += usize::from(column.is_in_payload());
+            }
+        }
+        for (at, stored) in self.included.iter().enumerate() {
+            len.payload += 1;
+            if let Some(value) = value_at(self.keys.len() + at) {
+                // SAFETY: the caller's.
+                len.payload += stored.len_len() + unsafe { stored.len_of(value) };
+            }
+        }
+        len
+    }
+
     /// Appends key and payload of a row; returns the length of the key.
     ///
     /// # Safety
@@ -437,7 +485,7 @@ impl Columns {
             out.push(value.is_some().into());
             let Some(value) = value else { continue };
             let begin = out.len();
-            let len_len = if stored.width().is_none() { 2 } else { 0 };
+            let len_len = stored.len_len();
             out.resize(begin + len_len, 0);
             // SAFETY: the caller's.
             unsafe { stored.push_bytes(value, out) };

@@ -32,6 +32,13 @@ struct Bytes {
     key_len: usize,
 }
 
+/// Bytes of an entry's key and of its payload; none of an integer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EntryLen {
+    pub(crate) key: usize,
+    pub(crate) payload: usize,
+}
+
 /// An entry as it lies on a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryRef<'p> {
@@ -131,6 +138,15 @@ impl Entry {
         self.bytes
             .as_ref()
             .map_or_else(Vec::new, |bytes| bytes.columns.values(key, payload))
+    }
+
+    /// Bytes of its key and of its payload.
+    pub(crate) fn len(&self) -> EntryLen {
+        let EntryRef { key, payload, .. } = self.borrowed();
+        EntryLen {
+            key: key.len(),
+            payload: payload.len(),
+        }
     }
 
     /// Bytes of key and payload.

@@ -11,7 +11,7 @@ use pgrx::pg_sys;
 
 use super::columns::{BEHIND, Column, Columns};
 use super::comparator::Comparator;
-use super::entry::{Entry, EntryRef, address_of};
+use super::entry::{Entry, EntryLen, EntryRef, address_of};
 use super::kind::Kind;
 use super::support::{COMPARE_FUNCTION, HASH_FUNCTION, SUPPORT_FUNCTIONS};
 use super::value::Stored;
@@ -269,6 +269,19 @@ impl Form {
         let start = start.unwrap_or_default();
         let end = end.unwrap_or_default();
         (key(&start.0, start.1), key(&end.0, !end.1))
+    }
+
+    /// The fewest bytes that the entry of a row takes: its values are not copied for that.
+    ///
+    /// # Safety
+    ///
+    /// The arrays have the values of an index whose entries have this form.
+    pub(crate) unsafe fn least_len_of(self, values: *const pg_sys::Datum, nulls: *const bool) -> EntryLen {
+        match self {
+            Self::Integers(_) => EntryLen::default(),
+            // SAFETY: the caller's.
+            Self::Columns(columns) => unsafe { columns.least_len_of_row(values, nulls) },
+        }
     }
 
     /// The entry of a row, as PostgreSQL hands it over.

@@ -51,7 +51,7 @@ mod support;
 mod value;
 
 pub(crate) use columns::{Column, Part};
-pub(crate) use entry::{Entry, EntryRef};
+pub(crate) use entry::{Entry, EntryLen, EntryRef};
 pub(crate) use form::{EntryOrder, EntryRow, Form, KeyRange};
 pub(crate) use kind::Kind;
 pub(crate) use record::{HEADER_LEN as RECORD_HEADER_LEN, INTEGER_LEN};

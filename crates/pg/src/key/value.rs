@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "values come and go as datums")]
 
-use pgrx::pg_sys;
+use pgrx::{pg_sys, varlena};
 
 /// How the server passes the values of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,26 @@ impl Stored {
         usize::try_from(self.len).ok()
     }
 
+    /// How many bytes a value has. One that was compressed or stored elsewhere stays there.
+    ///
+    /// # Safety
+    ///
+    /// The datum is of this type, and not null.
+    pub(super) unsafe fn len_of(self, datum: pg_sys::Datum) -> usize {
+        self.width().unwrap_or_else(|| {
+            let value = datum.cast_mut_ptr::<pg_sys::varlena>();
+            // SAFETY: the caller's.
+            unsafe {
+                let is_short = varlena::varatt_is_1b(value) && !varlena::varatt_is_1b_e(value);
+                if is_short || varlena::varatt_is_4b_u(value) {
+                    varlena::varsize_any_exhdr(value)
+                } else {
+                    pg_sys::toast_raw_datum_size(datum) - VARLENA_HEADER_LEN
+                }
+            }
+        })
+    }
+
     /// Appends the bytes of a value.
     ///
     /// # Safety
@@ -47,7 +67,7 @@ impl Stored {
             unsafe {
                 let value = datum.cast_mut_ptr::<pg_sys::varlena>();
                 let detoasted = pg_sys::pg_detoast_datum_packed(value);
-                out.extend_from_slice(pgrx::varlena::varlena_to_byte_slice(detoasted));
+                out.extend_from_slice(varlena::varlena_to_byte_slice(detoasted));
                 if detoasted != value {
                     pg_sys::pfree(detoasted.cast());
                 }
@@ -60,6 +80,11 @@ impl Stored {
             // SAFETY: the caller's; such a datum is a pointer to as many bytes.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), width) });
         }
+    }
+
+    /// Bytes of a payload that tell the length of a value.
+    pub(super) fn len_len(self) -> usize {
+        self.width().map_or(size_of::<u16>(), |_| 0)
     }
 
     /// Whether bytes may be those of a value.
@@ -90,7 +115,7 @@ impl Stored {
         unsafe {
             if header_len > 0 {
                 let len = i32::try_from(self.memory_len(bytes)).unwrap_or(i32::MAX);
-                pgrx::varlena::set_varsize_4b(memory.cast(), len);
+                varlena::set_varsize_4b(memory.cast(), len);
             }
             memory
                 .add(header_len)

@@ -48,17 +48,6 @@ fn place_of(block: pg_sys::BlockNumber) -> usize {
     (block.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACE_BITS)) as usize
 }
 
-/// Whether the pages of a relation are in shared buffers.
-///
-/// # Safety
-///
-/// The relation is open.
-unsafe fn is_shared(relation: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's.
-    let persistence = unsafe { (*(*relation).rd_rel).relpersistence };
-    persistence.cast_unsigned() != pg_sys::RELPERSISTENCE_TEMP
-}
-
 /// Whether pages of indexes that this process reads are likely not to be in the server's buffers.
 pub(super) fn is_missing() -> bool {
     MISSES.get() > 0
@@ -104,14 +93,13 @@ pub(super) unsafe fn read(relation: pg_sys::Relation, block: pg_sys::BlockNumber
     // SAFETY: the caller's.
     let buffer = unsafe { pg_sys::ReadBuffer(relation, block) };
     // SAFETY: the caller's.
-    if !unsafe { is_shared(relation) } {
+    let file = unsafe { compat::file_of(relation) };
+    if file.is_temporary() {
         return buffer;
     }
     if buffer_misses() != before {
         MISSES.set(READS_AFTER_MISS);
     }
-    // SAFETY: the caller's.
-    let file = unsafe { compat::file_of(relation) };
     let uses = USES;
     RECENT.with_borrow_mut(|recent| {
         recent[place_of(block)] = Some(Recent {

@@ -39,10 +39,9 @@ impl Origin {
         }
     }
 
-    /// Whether both have the same file. Numbers of files are unique only among permanent relations
-    /// and among temporary ones, and a table does not change from one to the other.
+    /// Whether both have the same file.
     pub(super) fn shares_file(self, other: Self) -> bool {
-        self.file == other.file && self.table == other.table
+        self.file == other.file
     }
 }
 

@@ -64,8 +64,28 @@ fn builds_keep_within_their_memory() {
         println!("{create}: {taken} bytes");
         assert!(taken < 18 << 20, "{create}: {taken} bytes");
         check(&mut client, "t_k");
+        // With the least memory, more parts of the sort are to be merged than it has room to read.
+        let mut client = cluster.client();
+        execute(&mut client, "SET maintenance_work_mem = '1MB'; REINDEX INDEX u_k");
+        let before = address_space(&mut client, "VmPeak");
+        execute(&mut client, "REINDEX INDEX t_k");
+        let taken = address_space(&mut client, "VmPeak") - before;
+        println!("{create}, 1 MB: {taken} bytes");
+        assert!(taken < 4 << 20, "{create}: {taken} bytes");
+        check(&mut client, "t_k");
         execute(&mut client, "DROP TABLE u; DROP INDEX t_k");
     }
+}
+
+/// Lets the process of a session have so many MiB of address space more than it has.
+fn limit_memory(cluster: &Cluster, client: &mut Client, mebibytes: u64) {
+    let process = number(client, "SELECT pg_backend_pid()::int8");
+    let most = address_space(client, "VmSize") + (mebibytes << 20);
+    let limited = cluster
+        .owned(Path::new("prlimit"))
+        .args([&format!("--pid={process}"), &format!("--as={most}:{most}")])
+        .status();
+    assert!(limited.is_ok_and(|status| status.success()));
 }
 
 /// Where the system has no more memory, a build, a transaction and a list end with an error, and
@@ -105,13 +125,7 @@ fn no_memory_is_an_error() {
              CREATE TABLE v (k int8, id int8); CREATE INDEX v_k ON v USING bedload (k, id);
              INSERT INTO u SELECT i, i FROM generate_series(1, 1000) i; INSERT INTO v SELECT * FROM u",
         );
-        let process = number(&mut client, "SELECT pg_backend_pid()::int8");
-        let most = address_space(&mut client, "VmSize") + (mebibytes << 20);
-        let limited = cluster
-            .owned(Path::new("prlimit"))
-            .args([&format!("--pid={process}"), &format!("--as={most}:{most}")])
-            .status();
-        assert!(limited.is_ok_and(|status| status.success()));
+        limit_memory(&cluster, &mut client, mebibytes);
         let error = client.batch_execute(&statement).expect_err("there is no memory");
         assert_eq!(
             error.code(),
@@ -128,6 +142,73 @@ fn no_memory_is_an_error() {
         );
         check(&mut client, "u_k");
         check(&mut client, "v_k");
+    }
+}
+
+/// Where the system has no memory for copies of a long value, an index refuses the value all the
+/// same, and a scan that asks for it ends with an error.
+#[test]
+fn long_values_are_errors_without_memory() {
+    const MEBIBYTES: u64 = 110;
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    // Values that are compressed would take memory before they come to an index.
+    execute(
+        &mut client,
+        "CREATE TABLE t (a text COLLATE \"C\", b text COLLATE \"en-x-icu\", v text, n int8);
+         ALTER TABLE t ALTER a SET STORAGE EXTERNAL, ALTER b SET STORAGE EXTERNAL,
+             ALTER v SET STORAGE EXTERNAL;
+         CREATE TABLE u (LIKE t INCLUDING STORAGE);
+         CREATE INDEX t_a ON t USING bedload (a) WHERE n = 1;
+         CREATE INDEX t_b ON t USING bedload (b) WHERE n = 2;
+         CREATE INDEX t_v ON t USING bedload (n) INCLUDE (v) WHERE n = 3;
+         INSERT INTO t SELECT i, i, i, n FROM generate_series(1, 100) i, generate_series(1, 3) n;
+         INSERT INTO u SELECT repeat('a', 35000000)",
+    );
+    let value = "SELECT repeat('a', i) FROM generate_series(35000000, 35000000) i";
+    let by_index = "SET enable_seqscan = off; SET enable_bitmapscan = off";
+    for (statement, code) in [
+        (
+            format!("INSERT INTO t (n, a) SELECT 1, ({value})"),
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+        ),
+        (
+            format!("INSERT INTO t (n, b) SELECT 2, ({value})"),
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+        ),
+        (
+            format!("INSERT INTO t (n, v) SELECT 3, ({value})"),
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+        ),
+        (
+            "CREATE INDEX ON u USING bedload (a)".to_owned(),
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+        ),
+        (
+            format!("{by_index}; SELECT count(*) FROM t WHERE n = 1 AND a = ({value})"),
+            SqlState::OUT_OF_MEMORY,
+        ),
+        (
+            format!("{by_index}; SELECT count(*) FROM t WHERE n = 2 AND b < ({value})"),
+            SqlState::OUT_OF_MEMORY,
+        ),
+    ] {
+        let mut client = cluster.client();
+        // What a session reads once is read before.
+        execute(
+            &mut client,
+            &format!(
+                "INSERT INTO t SELECT 'x', 'x', 'x', n FROM generate_series(1, 3) n; {by_index}; SELECT count(*) FROM t WHERE n = 1 AND a = 'x'"
+            ),
+        );
+        limit_memory(&cluster, &mut client, MEBIBYTES);
+        let error = client.batch_execute(&statement).expect_err("it is too long");
+        assert_eq!(error.code(), Some(&code), "{statement}: {error:?}");
+        let hint = error.as_db_error().and_then(postgres::error::DbError::hint);
+        assert!(hint.is_some(), "{statement}: {error:?}");
+    }
+    for index in ["t_a", "t_b", "t_v"] {
+        check(&mut client, index);
     }
 }
 

@@ -36,6 +36,34 @@ fn addresses_that_are_used_again_lead_to_their_new_rows() {
     }
 }
 
+/// The planner takes the size of a partial index from `pg_class`, which `VACUUM` keeps up to date
+/// without `ANALYZE`, also if it skips pages of the table.
+#[test]
+fn vacuum_counts_the_entries_of_a_partial_index() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "CREATE INDEX t_part ON t USING bedload (k) WHERE k < 5000",
+    );
+    for change in [
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i",
+        "DELETE FROM t WHERE k BETWEEN 1001 AND 4000",
+        "INSERT INTO t SELECT 7, i FROM generate_series(1, 50) i",
+    ] {
+        execute(&mut client, change);
+        execute(&mut client, "VACUUM t");
+        let counted = number(
+            &mut client,
+            "SELECT reltuples::int8 FROM pg_class WHERE relname = 't_part'",
+        );
+        let expected = number(&mut client, "SELECT count(*) FROM t WHERE k < 5000");
+        assert_eq!(counted, expected, "{change}");
+    }
+    check(&mut client, "t_part");
+}
+
 /// Indexes of tables that are emptied and filled again do not grow for ever.
 #[test]
 fn pages_are_used_again() {

@@ -18,6 +18,10 @@ use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
 /// The most ranges of a scan; more values of further columns are looked for entry by entry.
 pub(in crate::am) const RANGES_MAX: usize = 8192;
 
+/// How often a value is copied at most: where it comes from, as both ends of its column, in keys
+/// that begin or end a range, and twice as room that grows.
+const COPIES_OF_VALUE: usize = 8;
+
 /// Steps of long work between two looks for a cancelled statement.
 const INTERRUPT_STEPS: u32 = 4096;
 
@@ -324,6 +328,8 @@ impl Condition {
                 // SAFETY: the caller's; such operators have values of the column's type on both
                 // sides.
                 unsafe {
+                    let len = self.column.least_len_of(argument);
+                    expect_memory(len * COPIES_OF_VALUE, FEWER_VALUES);
                     self.column.push_value(index, key.sk_attno, argument, &mut value);
                 }
                 let limit = |is_within| {
