@@ -209,8 +209,9 @@ fn mixed_work_leaves_indexes_as_large_as_they_were() {
             after <= before.map(|before| before.max(FEW_PAGES) * 3 / 2),
             "pages of {index}, part by part: {all:?}"
         );
-        for (name, pages) in [("half of the run", before), ("run", after)] {
-            let metric = format!("largest {index}, by the end of the {name}");
+        for (half, pages) in [("first half", before), ("second half", after)] {
+            let column = index.strip_prefix("m_").expect("its name");
+            let metric = format!("index on {column}, largest in the {half}");
             let pages = pages.expect("some parts") as f64;
             add(&mut results, &metric, "MiB", vec![pages / 128.0]);
         }
@@ -218,20 +219,20 @@ fn mixed_work_leaves_indexes_as_large_as_they_were() {
     let rates: Vec<f64> = parts.iter().map(|part| part.rate).collect();
     add(
         &mut results,
-        "rows that come, first tenth",
+        "rows appended, first tenth",
         "rows/s",
         vec![rates[0]],
     );
     let last = rates.len() - 1;
     add(
         &mut results,
-        "rows that come, last tenth",
+        "rows appended, last tenth",
         "rows/s",
         vec![rates[last]],
     );
-    add(&mut results, "rows that come", "rows/s", rates);
+    add(&mut results, "rows appended", "rows/s", rates);
     let per_second = |count: u64| vec![count as f64 / time.as_secs_f64()];
-    add(&mut results, "updates", "rows/s", per_second(updates));
+    add(&mut results, "rows updated", "rows/s", per_second(updates));
     add(&mut results, "queries", "queries/s", per_second(queries));
     drop(cluster);
     drop(limit);
