@@ -1,23 +1,35 @@
 //! Sorting more entries than memory has room for.
 //!
 //! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then
-//! merged: 16 bytes an integer, or 12 and those of key and payload, written and read once. The
-//! files are PostgreSQL's, so they count against `temp_file_limit` and go with the transaction.
-//! Room that is not in use yet counts as memory.
+//! merged: 16 bytes an integer, or 12 and those of key and payload, written and read once. Where
+//! there are more stretches than that memory has room to read at a time, some are merged into
+//! longer ones first. The files are PostgreSQL's, so they count against `temp_file_limit` and go
+//! with the transaction. Room that is not in use yet counts as memory.
 
 #![expect(unsafe_code, reason = "temporary files are PostgreSQL's")]
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::iter::Peekable;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 
 use pgrx::pg_sys;
 
-use crate::error::{Headroom, reserve};
-use crate::key::{Entry, Form};
+use crate::error::{FEWER_ENTRIES, Headroom, expect_memory, reserve};
+use crate::index::{ENTRY_LEN_MAX, interrupt_point};
+use crate::key::{Entry, Form, RECORD_HEADER_LEN};
 
-/// Bytes that are written or read at once.
+/// The most bytes that are written or read at once, and the fewest.
 const CHUNK_BYTES: usize = 1 << 16;
+const CHUNK_BYTES_MIN: usize = 1 << 13;
+
+/// Bytes that the server reads a file by, in memory of its own.
+const FILE_BYTES: usize = pg_sys::BLCKSZ as usize;
+
+/// The fewest stretches that are merged, whatever memory there is.
+const MERGED_MIN: usize = 2;
+
+// A chunk has a record, however long that is.
+const _: () = assert!(RECORD_HEADER_LEN + ENTRY_LEN_MAX <= CHUNK_BYTES_MIN);
 
 /// Entries for which there is room at first.
 const FIRST_ENTRIES: usize = 1024;
@@ -37,7 +49,7 @@ pub(super) struct Sorter {
     beside: usize,
     headroom: Headroom,
     bytes_max: usize,
-    stretches: Vec<Stretch>,
+    stretches: VecDeque<Stretch>,
     len: usize,
 }
 
@@ -50,7 +62,7 @@ impl Sorter {
             beside: 0,
             headroom: Headroom::new(),
             bytes_max,
-            stretches: Vec::new(),
+            stretches: VecDeque::new(),
             len: 0,
         }
     }
@@ -58,10 +70,7 @@ impl Sorter {
     pub(super) fn push(&mut self, entry: Entry) {
         let beside = (entry.weight() - 1) * size_of::<Entry>();
         if !self.make_room(beside) && !self.entries.is_empty() {
-            self.sort();
-            self.stretches.push(Stretch::write(self.form, &self.entries));
-            self.entries.clear();
-            self.beside = 0;
+            self.write();
         }
         self.beside += beside;
         self.headroom.take(beside);
@@ -94,61 +103,126 @@ impl Sorter {
         }
     }
 
+    /// Makes a stretch of the entries in memory.
+    fn write(&mut self) {
+        self.sort();
+        let stretch = Stretch::write(self.form, self.entries.drain(..));
+        self.stretches.push_back(stretch);
+        self.beside = 0;
+    }
+
     /// The entries, ascending.
     pub(super) fn finish(mut self) -> impl Iterator<Item = Entry> {
-        self.sort();
-        let rest: Box<dyn Iterator<Item = Entry>> = Box::new(self.entries.into_iter());
-        let stretches = self
+        if self.stretches.is_empty() {
+            self.sort();
+            return Sorted::InMemory(self.entries.into_iter());
+        }
+        self.write();
+        // The memory is for chunks of stretches from now on.
+        self.entries = Vec::new();
+        let merged_max = (self.bytes_max / (CHUNK_BYTES_MIN + FILE_BYTES)).max(MERGED_MIN);
+        while self.stretches.len() > merged_max {
+            // No more than are needed, the shortest.
+            let count = merged_max.min(self.stretches.len() - merged_max + 1);
+            let merged = self.merged(count);
+            self.stretches.push_back(Stretch::write(self.form, merged));
+        }
+        let all = self.stretches.len();
+        Sorted::Merged(self.merged(all))
+    }
+
+    /// The entries of the first stretches, ascending.
+    fn merged(&mut self, count: usize) -> Merged {
+        let chunk = (self.bytes_max / count).saturating_sub(FILE_BYTES);
+        let chunk = chunk.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES);
+        expect_memory(count * (chunk + FILE_BYTES), FEWER_ENTRIES);
+        let parts = self
             .stretches
-            .into_iter()
-            .map(|stretch| Box::new(stretch) as Box<dyn Iterator<Item = Entry>>);
-        let mut parts: Vec<_> = stretches.chain([rest]).map(Iterator::peekable).collect();
-        let heads = parts
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(at, part)| head(at, part));
-        let mut heads: BinaryHeap<_> = heads.collect();
-        std::iter::from_fn(move || {
-            let mut least = heads.peek_mut()?;
-            let at = least.0.1;
-            parts[at].next();
-            let Reverse((entry, _)) = match head(at, &mut parts[at]) {
-                Some(next) => std::mem::replace(&mut *least, next),
-                None => std::collections::binary_heap::PeekMut::pop(least),
-            };
-            Some(entry)
-        })
+            .drain(..count)
+            .map(|stretch| stretch.read_by(chunk));
+        Merged::new(parts.collect())
     }
 }
 
-fn head(at: usize, part: &mut Peekable<impl Iterator<Item = Entry>>) -> Option<Reverse<(Entry, usize)>> {
-    part.peek().map(|entry| Reverse((entry.clone(), at)))
+/// The entries of a sorter.
+enum Sorted {
+    InMemory(std::vec::IntoIter<Entry>),
+    Merged(Merged),
+}
+
+impl Iterator for Sorted {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        match self {
+            Self::InMemory(entries) => entries.next(),
+            Self::Merged(merged) => merged.next(),
+        }
+    }
+}
+
+/// The entries of several stretches, ascending.
+struct Merged {
+    stretches: Vec<Stretch>,
+    /// The least entry of each stretch that is not at its end, and its number.
+    heads: BinaryHeap<Reverse<(Entry, usize)>>,
+}
+
+impl Merged {
+    fn new(mut stretches: Vec<Stretch>) -> Self {
+        let stretches_with_numbers = stretches.iter_mut().enumerate();
+        let heads = stretches_with_numbers
+            .filter_map(|(number, stretch)| Some(Reverse((stretch.next()?, number))))
+            .collect();
+        Self { stretches, heads }
+    }
+}
+
+impl Iterator for Merged {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let mut least = self.heads.peek_mut()?;
+        let number = least.0.1;
+        let Reverse((entry, _)) = match self.stretches[number].next() {
+            Some(next) => std::mem::replace(&mut *least, Reverse((next, number))),
+            None => PeekMut::pop(least),
+        };
+        Some(entry)
+    }
 }
 
 /// Entries in a temporary file, ascending.
 struct Stretch {
     form: Form,
     file: *mut pg_sys::BufFile,
-    /// Bytes that were read; the next entry's record begins at `next`.
+    /// Bytes that were read, a chunk at most; the next entry's record begins at `next`.
     read: Vec<u8>,
     next: usize,
+    chunk_bytes: usize,
 }
 
 impl Stretch {
-    fn write(form: Form, entries: &[Entry]) -> Self {
+    fn write(form: Form, entries: impl Iterator<Item = Entry>) -> Self {
         // SAFETY: the file is closed with `self`, or by the end of the transaction.
         let file = unsafe { pg_sys::BufFileCreateTemp(false) };
         let mut bytes = Vec::with_capacity(CHUNK_BYTES);
-        for (number, entry) in entries.iter().enumerate() {
-            let begin = bytes.len();
-            bytes.resize(begin + form.record_len(entry), 0);
-            form.put_record(entry, &mut bytes[begin..]);
-            if bytes.len() >= CHUNK_BYTES || number + 1 == entries.len() {
-                // SAFETY: the file is open, and the bytes are there.
-                unsafe { pg_sys::BufFileWrite(file, bytes.as_mut_ptr().cast(), bytes.len()) };
-                bytes.clear();
+        let write = |bytes: &mut Vec<u8>| {
+            interrupt_point();
+            // SAFETY: the file is open, and the bytes are there.
+            unsafe { pg_sys::BufFileWrite(file, bytes.as_mut_ptr().cast(), bytes.len()) };
+            bytes.clear();
+        };
+        for entry in entries {
+            let (begin, len) = (bytes.len(), form.record_len(&entry));
+            if begin + len > CHUNK_BYTES {
+                write(&mut bytes);
             }
+            let begin = bytes.len();
+            bytes.resize(begin + len, 0);
+            form.put_record(&entry, &mut bytes[begin..]);
         }
+        write(&mut bytes);
         // SAFETY: the file is open; its beginning is a place in it.
         unsafe { pg_sys::BufFileSeek(file, 0, 0, SEEK_SET) };
         Self {
@@ -156,7 +230,14 @@ impl Stretch {
             file,
             read: Vec::new(),
             next: 0,
+            chunk_bytes: CHUNK_BYTES_MIN,
         }
+    }
+
+    /// Has it be read by so many bytes.
+    fn read_by(mut self, chunk_bytes: usize) -> Self {
+        self.chunk_bytes = chunk_bytes;
+        self
     }
 
     /// Reads more bytes after the unused rest; `false` at the end of the file.
@@ -164,10 +245,11 @@ impl Stretch {
         self.read.drain(..self.next);
         self.next = 0;
         let begin = self.read.len();
-        self.read.resize(begin + CHUNK_BYTES, 0);
+        self.read.reserve_exact(self.chunk_bytes - begin);
+        self.read.resize(self.chunk_bytes, 0);
+        let more = &mut self.read[begin..];
         // SAFETY: the file is open, and there is so much room.
-        let len =
-            unsafe { pg_sys::BufFileRead(self.file, self.read[begin..].as_mut_ptr().cast(), CHUNK_BYTES) };
+        let len = unsafe { pg_sys::BufFileRead(self.file, more.as_mut_ptr().cast(), more.len()) };
         self.read.truncate(begin + len);
         len > 0
     }

@@ -554,7 +554,7 @@ unsafe fn refuse(
 }
 
 /// Ends with an error if the statement was cancelled.
-fn interrupt_point() {
+pub(crate) fn interrupt_point() {
     pgrx::check_for_interrupts!();
     error_point();
 }
