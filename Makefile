@@ -139,7 +139,7 @@ PG_COMMITS ?= 50000000,256,24
 
 pg-commits: ## Measure how long commits to such tables wait, with PG_COMMITS=rows,MiB,seconds (as root)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_wait -- --nocapture
+	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_are_timed -- --nocapture
 
 PG_MIXED ?= 2000000,256,3600
 

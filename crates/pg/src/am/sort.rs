@@ -2,9 +2,9 @@
 //!
 //! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then
 //! merged: 16 bytes an integer, or 12 and those of key and payload, written and read once. Where
-//! there are more stretches than that memory has room to read at a time, some are merged into longer
-//! ones first. The files are PostgreSQL's, so they count against `temp_file_limit` and go with the
-//! transaction. Room that is not in use yet counts as memory.
+//! there are more stretches than that memory has room to read at a time, some are merged into
+//! longer ones first. The files are PostgreSQL's, so they count against `temp_file_limit` and go
+//! with the transaction. Room that is not in use yet counts as memory.
 
 #![expect(unsafe_code, reason = "temporary files are PostgreSQL's")]
 

@@ -419,13 +419,14 @@ impl Index {
     }
 
     /// The pages that the index is made of.
-    fn named(&self) -> Named {
-        let mut named = Named::begin();
+    fn named(&self) -> Named<'_> {
+        let mut named = Named::begin(&self.pages);
         for page in self.done(self.head.pages(&self.pages)) {
             named.add(page);
         }
         named.add_maintained(self.head.page());
         self.done(self.tree().visit_pages(&mut named));
+        self.done(named.check());
         named
     }
 
@@ -460,7 +461,7 @@ impl Drop for Index {
     }
 }
 
-impl PageVisitor for Named {
+impl PageVisitor for Named<'_> {
     fn node(&mut self, page: PageId) {
         self.add_maintained(page);
     }

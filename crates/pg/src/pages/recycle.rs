@@ -8,7 +8,7 @@
     reason = "it calls the free space map and generic WAL of PostgreSQL"
 )]
 
-use bedload_pages::{PageId, PageSet, Reserved, Result};
+use bedload_pages::{Error, PageId, PageSet, Reserved, Result};
 use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode, Pin};
@@ -23,27 +23,49 @@ const STALE_HINTS_MAX: usize = 4;
 ///
 /// A page is lost if it was written by a transaction that has ended, and nobody names it: a crash
 /// or an error came between the writing and the naming, or between the unlinking and the retiring.
-#[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct Named<'p> {
+    file: &'p PgPages,
     pages: PageSet,
+    /// A page that is named, and that the file does not have.
+    missing: Option<PageId>,
     /// Pages whose right to maintain is held by who unlinks a page, until it is retired.
     maintained: Vec<PageId>,
     /// Writers with lesser transaction ids had ended when the naming began.
     limit: u64,
 }
 
-impl Named {
-    /// To be called before it is found out which pages are named.
-    pub(crate) fn begin() -> Self {
+impl<'p> Named<'p> {
+    /// To be called before it is found out which pages of a file are named.
+    pub(crate) fn begin(file: &'p PgPages) -> Self {
         Self {
+            file,
             pages: PageSet::default(),
+            missing: None,
             maintained: Vec::new(),
             limit: oldest_writer(),
         }
     }
 
+    /// Pages that damage may name beyond the file are left out, as the set takes memory up to its
+    /// greatest page.
     pub(crate) fn add(&mut self, id: PageId) {
-        self.pages.insert(id);
+        if self.file.has_block(id.get()) {
+            self.pages.insert(id);
+        } else {
+            self.missing.get_or_insert(id);
+        }
+    }
+
+    /// An error if a page is named that the file does not have: other pages, which should have been
+    /// named in its stead, would seem to be lost.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.missing {
+            Some(page) => Err(Error::Corrupt {
+                page,
+                reason: "it lies beyond the end of the file",
+            }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn add_maintained(&mut self, id: PageId) {
@@ -273,7 +295,7 @@ impl PgPages {
 
     /// Tells the free space map of every page that can be handed out, and of every page that is
     /// lost; returns how many there are. O(pages).
-    pub(crate) fn reclaim_pages(&self, named: Option<&Named>) -> usize {
+    pub(crate) fn reclaim_pages(&self, named: Option<&Named<'_>>) -> usize {
         let mut reclaimed = 0;
         let mut suspects = Vec::new();
         for id in (1..self.block_count()).filter_map(PageId::new) {
@@ -310,7 +332,7 @@ impl PgPages {
 
     /// The pages that are lost. To be called while nobody writes.
     #[cfg(feature = "harness")]
-    pub(crate) fn lost_pages(&self, named: &Named) -> usize {
+    pub(crate) fn lost_pages(&self, named: &Named<'_>) -> usize {
         let is_lost = |&id: &PageId| {
             let latch = self.pin_block(id.get()).latch(Mode::Shared);
             life(latch.page()).is_some_and(|life| named.lacks(id, life))

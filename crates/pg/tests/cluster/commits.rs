@@ -167,7 +167,7 @@ fn measure(cluster: &Cluster, scale: &Scale, results: &mut Results) {
 }
 
 #[test]
-fn commits_wait_for_no_merge() {
+fn commits_are_timed() {
     let scale = Scale::from_environment("BEDLOAD_PG_COMMITS");
     let (cluster, limit) = scale.start("synchronous_commit = off");
     let mut results = Results::open("pg-commits", scale.rows, &scale.command("pg-commits"));

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use crate::cluster::Cluster;
+use crate::memory::address_space;
 use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// Overwrites bytes of a file of a stopped cluster.
@@ -102,4 +103,56 @@ fn the_check_finds_entries_of_other_rows() {
         number(&mut client, "SELECT count(*) FROM bedload_check('t_k')"),
         2
     );
+}
+
+/// Bytes of a packed column of so many numbers, which begins here.
+fn column_len(column: &[u8], count: usize) -> usize {
+    24 + (count * usize::from(column[18])).div_ceil(8) + 8
+}
+
+/// `VACUUM` takes no memory for pages that are named and do not exist, and frees none that should
+/// have been named in their stead.
+#[test]
+fn vacuum_names_a_page_that_does_not_exist() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i; CHECKPOINT",
+    );
+    let file: String = client
+        .query_one("SELECT pg_relation_filepath('t_k')", &[])
+        .expect("a path")
+        .get(0);
+    cluster.stop();
+    let pages = fs::read(cluster.data().join(&file)).expect("the file of the index");
+    // A page of a run, one level above its leaves; a column of pages is the fourth of its columns.
+    let payloads = pages.chunks_exact(8192).map(|page| &page[24..]);
+    let (block, node) = payloads
+        .enumerate()
+        .find(|(_, payload)| payload[..3] == [0xd2, 0xbe, 1])
+        .expect("a node");
+    let count = usize::from(u16::from_le_bytes([node[4], node[5]]));
+    let at = (0..3).fold(24, |at, _| at + column_len(&node[at..], count));
+    let first = 0xffff_0000_u64.to_le_bytes();
+    overwrite(&cluster, &file, (block * 8192 + 24 + at) as u64, &first);
+    cluster.launch();
+    client = cluster.client();
+    let before = address_space(&mut client, "VmPeak");
+    let error = client
+        .batch_execute("VACUUM t")
+        .expect_err("the index is damaged");
+    let error = error.as_db_error().expect("the server says so");
+    assert!(
+        error.message().contains("beyond the end of the file"),
+        "{}",
+        error.message()
+    );
+    assert_eq!(error.hint(), Some("REINDEX INDEX t_k."));
+    let taken = address_space(&mut client, "VmPeak") - before;
+    assert!(taken < 64 << 20, "{taken} bytes");
+    execute(&mut client, "REINDEX INDEX t_k");
+    execute(&mut client, "VACUUM t");
+    check(&mut client, "t_k");
 }

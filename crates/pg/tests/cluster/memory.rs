@@ -12,7 +12,7 @@ use crate::rows::{check, execute, number};
 
 /// Bytes of address space that the process of a session has had, at most, or has, as
 /// `/proc/PID/status` names them.
-fn address_space(client: &mut Client, name: &str) -> u64 {
+pub(crate) fn address_space(client: &mut Client, name: &str) -> u64 {
     let process = number(client, "SELECT pg_backend_pid()::int8");
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
     let line = status

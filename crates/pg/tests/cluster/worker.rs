@@ -2,7 +2,7 @@
 //! there is none.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 
@@ -15,6 +15,9 @@ use crate::rows::{check, create_table, execute, number, same_rows, until, until_
 const PAUSES: &str = "bedload.max_workers = 2\nbedload.pause_before_retirement = 7";
 
 const WORKERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'bedload worker'";
+
+const WAITING_WORKERS: &str = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                               WHERE NOT granted AND backend_type = 'bedload worker'";
 
 /// Inserts 500 random rows in a transaction.
 fn insert(client: &mut Client, table: &str) {
@@ -42,13 +45,11 @@ fn pause_worker(client: &mut Client, holder: &mut Client, table: &str) {
     execute(client, "SET bedload.pause_before_naming = 0");
     // A session whose commits do the merges would pause, too.
     execute(client, "SET statement_timeout = '60s'");
-    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
-                 WHERE NOT granted AND backend_type = 'bedload worker'";
     // The root has room for what comes until the worker pauses.
     for _ in 0..8 {
         insert(client, table);
     }
-    until(client, waits, 1);
+    until(client, WAITING_WORKERS, 1);
 }
 
 /// A server with a table whose worker pauses, a session, and the one that holds the worker up.
@@ -108,6 +109,40 @@ fn commits_do_the_work_where_no_worker_can() {
         same_rows(&mut client, "t", "k < 100000000");
         assert_eq!(cluster.log().matches("ERROR").count(), 0, "{}", cluster.log());
     }
+}
+
+/// Commits of one row and of several go on while a worker is in the middle of a merge, as long as
+/// the root has room for them.
+#[test]
+fn commits_wait_for_no_merge() {
+    let cluster = Cluster::start_with("bedload.max_workers = 2\nbedload.pause_before_naming = 7");
+    let (mut client, mut holder) = (cluster.client(), cluster.client());
+    create_table(&mut client);
+    execute(&mut holder, "SELECT pg_advisory_lock(7)");
+    let socket = cluster.socket();
+    let commits = thread::spawn(move || {
+        let mut client = connect(&socket).expect("a session");
+        execute(&mut client, "SET bedload.pause_before_naming = 0");
+        (0..8).for_each(|_| insert(&mut client, "t"));
+        until(&mut client, WAITING_WORKERS, 1);
+        for id in 0..20 {
+            execute(&mut client, &format!("INSERT INTO t VALUES ({id}, {id})"));
+        }
+        insert(&mut client, "t");
+    });
+    // No timeout of the server is for commits.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !commits.is_finished() {
+        assert!(Instant::now() < deadline, "a commit waits");
+        thread::sleep(Duration::from_millis(2));
+    }
+    commits.join().expect("it succeeds");
+    assert_eq!(number(&mut client, WAITING_WORKERS), 1, "the merge has not ended");
+    assert_eq!(number(&mut client, "SELECT count(*) FROM t"), 9 * 500 + 20);
+    same_rows(&mut client, "t", "k < 100000000");
+    drop(holder);
+    until(&mut client, WORKERS, 0);
+    check(&mut client, "t_k");
 }
 
 /// A server has no more workers than it is to have.
