@@ -12,7 +12,7 @@ help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: ## Load a year of real departures, query it, check it, draw its disorder
-	$(CARGO) build --profile demo --locked -p bedload-cli --no-default-features
+	$(CARGO) build --profile demo --locked -p bedload-cli --no-default-features --target-dir target
 	./target/demo/bedload demo
 
 test: ## Run all tests, the long ones with every fifth of their cases (BEDLOAD_THOROUGH=1: with all)
@@ -44,11 +44,11 @@ $(BENCH_PYTHON)/installed:
 	touch $@
 
 bench: $(BENCH_PYTHON)/installed ## Repeat each measurement of docs/benchmarks in an hour, and write its tables anew (needs python3 with venv, a C++ compiler and libclang-dev; builds RocksDB)
-	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
+	$(CARGO) build --release -p bedload-bench --features rocksdb --locked --target-dir target
 	./target/release/bedload-bench all --note "$(BENCH_NOTE)"
 
 bench-large: $(BENCH_PYTHON)/installed ## Repeat the measurements of tables that are left out of bench: 50 and 100 million rows, minutes of ingest (takes 10 minutes and 20 GB of disk)
-	$(CARGO) build --release -p bedload-bench --features rocksdb --locked
+	$(CARGO) build --release -p bedload-bench --features rocksdb --locked --target-dir target
 	./target/release/bedload-bench all --only table-beyond-memory-50m,table-sustained,table-large --note "$(BENCH_NOTE)"
 
 book: ## Build the pages of docs/ into target/book, and follow every link (installs mdBook into target/mdbook)
@@ -115,10 +115,10 @@ pg-soak: ## The same for longer: the server's own suites as a whole, 100,000 com
 	$(PG_CARGO) build $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_SUITES=all BEDLOAD_PG_QUERIES=100000 BEDLOAD_PG_KILLS=50 BEDLOAD_PG_SCHEMAS=200 BEDLOAD_PG_RACE=1000000 BEDLOAD_PG_SQLSMITH=20000; $(PG_TESTS)
 
-pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
-	$(PG_CARGO) build --release $(PG_FEATURES) --locked
-	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
-	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--*.sql "$$($(PG_CONFIG) --sharedir)/extension/"
+pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names; SUDO=sudo: that of root
+	$(PG_CARGO) build --release $(PG_FEATURES) --locked --target-dir target
+	$(SUDO) install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
+	$(SUDO) install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--*.sql "$$($(PG_CONFIG) --sharedir)/extension/"
 
 PG_COSTS ?= 400000,3
 
@@ -127,25 +127,25 @@ PG_RESULTS ?= $(CURDIR)/crates/bench/results
 
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_COSTS=$(PG_COSTS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture --test-threads=1
+	export BEDLOAD_PG_COSTS=$(PG_COSTS) BEDLOAD_PG_RESULTS="$(PG_RESULTS)"; $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture --test-threads=1
 
 PG_BEYOND_MEMORY ?= 25000000,128,15
 
 pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds, 64 MiB or more (as root: the server gets a cgroup)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
+	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS="$(PG_RESULTS)"; $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
 
 PG_COMMITS ?= 50000000,256,24
 
 pg-commits: ## Measure how long commits to such tables wait, with PG_COMMITS=rows,MiB,seconds (as root)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_are_timed -- --nocapture
+	export BEDLOAD_PG_COMMITS=$(PG_COMMITS) BEDLOAD_PG_RESULTS="$(PG_RESULTS)"; $(PG_CARGO) test --release -p bedload-pg-tests --locked commits_are_timed -- --nocapture
 
 PG_MIXED ?= 2000000,256,3600
 
 pg-mixed: ## Let rows come, go, change and be read for an hour, with PG_MIXED=rows,MiB,seconds (as root)
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_MIXED=$(PG_MIXED) BEDLOAD_PG_RESULTS=$(PG_RESULTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked mixed_work -- --nocapture
+	export BEDLOAD_PG_MIXED=$(PG_MIXED) BEDLOAD_PG_RESULTS="$(PG_RESULTS)"; $(PG_CARGO) test --release -p bedload-pg-tests --locked mixed_work -- --nocapture
 
 FUZZ_RUNS ?= 5000
 
@@ -166,7 +166,7 @@ $(PY_VENV)/installed: crates/python/pyproject.toml
 
 .PHONY: py-build
 py-build: $(PY_VENV)/installed
-	cd crates/python && VIRTUAL_ENV=$(CURDIR)/$(PY_VENV) ../../$(PY_VENV)/bin/maturin develop --release --locked
+	cd crates/python && VIRTUAL_ENV="$(CURDIR)/$(PY_VENV)" ../../$(PY_VENV)/bin/maturin develop --release --locked
 
 py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.11 or later, with venv)
 	rm -rf target/wheels
@@ -183,8 +183,8 @@ PY_RESULTS = $(CURDIR)/crates/bench/results
 
 py-bench: py-build ## Measure the Python package against pandas with SQLite, DuckDB and Parquet
 	$(CARGO) build --release --locked -p bedload --example copies
-	$(PY_RUN) bench/late_rows.py --rounds 9 --hours 6 --results $(PY_RESULTS)/python-late-rows.jsonl --note "$(BENCH_NOTE)"
-	$(PY_RUN) bench/copies.py --results $(PY_RESULTS)/python-copies.jsonl --note "$(BENCH_NOTE)"
+	$(PY_RUN) bench/late_rows.py --rounds 9 --hours 6 --results "$(PY_RESULTS)/python-late-rows.jsonl" --note "$(BENCH_NOTE)"
+	$(PY_RUN) bench/copies.py --results "$(PY_RESULTS)/python-copies.jsonl" --note "$(BENCH_NOTE)"
 
 SQL_VENV = target/sql
 
@@ -194,7 +194,7 @@ $(SQL_VENV)/installed:
 	touch $@
 
 sql-test: $(SQL_VENV)/installed ## Test SQL over stores, against DuckDB (needs python3 with venv; builds DataFusion)
-	cd crates/datafusion && BEDLOAD_DUCKDB=$(CURDIR)/$(SQL_VENV)/bin/python $(CARGO) test --workspace --locked
+	cd crates/datafusion && BEDLOAD_DUCKDB="$(CURDIR)/$(SQL_VENV)/bin/python" $(CARGO) test --workspace --locked
 
 sql-lint: ## Check SQL over stores as lint does
 	cd crates/datafusion && $(CARGO) fmt --all --check

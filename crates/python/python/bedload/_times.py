@@ -27,6 +27,7 @@ _MINUTE = 60 * NANOS["s"]
 _NANOS_OF_STEPS = {"W": 7 * 1440 * _MINUTE, "D": 1440 * _MINUTE, "h": 60 * _MINUTE, "m": _MINUTE}
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_TIME_OF_DAY = re.compile(r"T?([01][0-9]|2[0-3])(?::?([0-5][0-9])(?::?([0-5][0-9])(?:[.,]([0-9]{1,9}))?)?)?")
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
 
@@ -157,15 +158,16 @@ def tick_of_day(value: Any, unit: str) -> int:
     """Ticks since midnight of a time of day: a ``datetime.time``, ISO text or ticks."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
-    if isinstance(value, str):
-        try:
-            value = dt.time.fromisoformat(value)
-        except ValueError:
-            pass
-    if not isinstance(value, dt.time) or value.tzinfo is not None:
+    if isinstance(value, str) and (found := _TIME_OF_DAY.fullmatch(value)):
+        hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3))
+        below_second = int((found[4] or "").ljust(9, "0"))
+    elif isinstance(value, dt.time) and value.tzinfo is None:
+        hour, minute, second = value.hour, value.minute, value.second
+        below_second = value.microsecond * NANOS["us"]
+    else:
         raise SchemaError(f"{value!r} is no time of day without a zone: use a datetime.time, text or ticks")
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    ticks, rest = divmod(seconds * NANOS["s"] + value.microsecond * NANOS["us"], NANOS[unit])
+    seconds = (hour * 60 + minute) * 60 + second
+    ticks, rest = divmod(seconds * NANOS["s"] + below_second, NANOS[unit])
     if rest:
         raise SchemaError(f"{value!r} lies between two ticks of {unit}")
     return ticks

@@ -27,8 +27,8 @@
 //!   the left end few where they descend; elsewhere it halves a leaf.
 //! - *Readers settle a bucket only if it lacks entries*: one of a right half. In a left half they
 //!   ignore entries beyond the fence.
-//! - *A scanned hash leaf also keeps its entries in order* ([`ordered_view`]), so that a scan of the
-//!   newest entries sorts only those that were inserted since the last one.
+//! - *A scanned hash leaf also keeps its entries in order* ([`ordered_view`]), so that a scan of
+//!   the newest entries sorts only those that were inserted since the last one.
 //! - *Conversion is left to writers*: a scan of a hash leaf that is not the right-most requests its
 //!   conversion at the next split, or look for emptied leaves; only if none follows does a later
 //!   scan convert it. A leaf stays readable during conversion.

@@ -14,8 +14,8 @@
 //! 2. A bucket with entries that are not viewed is marked, or the holder of the view's lock has
 //!    taken its mark and is about to take its entries. It takes no mark of a bucket that has yet to
 //!    follow a split: the right half needs it. Marks are set, and which slots are viewed changes,
-//!    under the bucket's latch: who latches a bucket after its entries were taken sees that its mark
-//!    was.
+//!    under the bucket's latch: who latches a bucket after its entries were taken sees that its
+//!    mark was.
 //! 3. The view is locked before latches are taken: a holder of its lock may wait for buckets, a
 //!    holder of a latch only tries to lock it. A split holds the lock, so the fences are fixed
 //!    while a reader has it.
