@@ -118,7 +118,7 @@ fn read(client: &mut Client, live: &Live) -> u64 {
             let expected = near.filter(|&id| (from..to).contains(&time_of(id))).count();
             let row = client.query_one(&range, &[&from.cast_signed(), &to.cast_signed()]);
             let found: i64 = row.expect("an answer").get(0);
-            assert_eq!(found, expected as i64, "rows from {from} to {to}");
+            assert_eq!(found, expected.cast_signed() as i64, "rows from {from} to {to}");
         }
         count += 2;
     }
@@ -155,6 +155,27 @@ fn watch(client: &mut Client, live: &Live, time: Duration) -> Vec<Part> {
     parts.collect()
 }
 
+/// Adds the sizes of the indexes; asserts that they stay what they have become.
+fn add_sizes(results: &mut Results, parts: &[Part]) {
+    // The first parts are those in which the table and its indexes reach their size.
+    let (settling, steady) = parts.split_at(parts.len() / 2);
+    for (at, index) in INDEXES.iter().enumerate() {
+        let most = |parts: &[Part]| parts.iter().map(|part| part.pages[at]).max();
+        let (before, after) = (most(settling), most(steady));
+        let all: Vec<i64> = parts.iter().map(|part| part.pages[at]).collect();
+        assert!(
+            after <= before.map(|before| before.max(FEW_PAGES) * 3 / 2),
+            "pages of {index}, part by part: {all:?}"
+        );
+        for (half, pages) in [("first half", before), ("second half", after)] {
+            let column = index.strip_prefix("m_").expect("its name");
+            let metric = format!("index on {column}, largest in the {half}");
+            let pages = pages.expect("some parts") as f64;
+            add(results, &metric, "MiB", vec![pages / 128.0]);
+        }
+    }
+}
+
 #[test]
 fn mixed_work_leaves_indexes_as_large_as_they_were() {
     let scale = Scale::from_environment("BEDLOAD_PG_MIXED");
@@ -166,12 +187,14 @@ fn mixed_work_leaves_indexes_as_large_as_they_were() {
         "CREATE TABLE m (at int8, k int8, id int8, filler char(10));
          CREATE INDEX m_at ON m USING bedload (at); CREATE INDEX m_k ON m USING bedload (k)",
     );
-    for first in (0..scale.rows).step_by(COMMIT_ROWS as usize) {
-        copy(&mut client, first..first + COMMIT_ROWS);
+    let mut loaded = 0;
+    while loaded < scale.rows {
+        copy(&mut client, loaded..loaded + COMMIT_ROWS);
+        loaded += COMMIT_ROWS;
     }
     let live = Live {
         first: AtomicU64::new(0),
-        end: AtomicU64::new(scale.rows),
+        end: AtomicU64::new(loaded),
         is_over: AtomicBool::new(false),
     };
     // A tiny run of a slow machine still comes round once or twice.
@@ -199,37 +222,12 @@ fn mixed_work_leaves_indexes_as_large_as_they_were() {
     let count = number(&mut client, "SELECT count(*) FROM m");
     let width = (1_i64 << 62) / count * 1_000;
     assert!(same_rows(&mut client, "m", &format!("k BETWEEN 1000 AND {width}")) > 0);
-    // The first parts are those in which the table and its indexes reach their size.
-    let (settling, steady) = parts.split_at(parts.len() / 2);
-    for (at, index) in INDEXES.iter().enumerate() {
-        let most = |parts: &[Part]| parts.iter().map(|part| part.pages[at]).max();
-        let (before, after) = (most(settling), most(steady));
-        let all: Vec<i64> = parts.iter().map(|part| part.pages[at]).collect();
-        assert!(
-            after <= before.map(|before| before.max(FEW_PAGES) * 3 / 2),
-            "pages of {index}, part by part: {all:?}"
-        );
-        for (half, pages) in [("first half", before), ("second half", after)] {
-            let column = index.strip_prefix("m_").expect("its name");
-            let metric = format!("index on {column}, largest in the {half}");
-            let pages = pages.expect("some parts") as f64;
-            add(&mut results, &metric, "MiB", vec![pages / 128.0]);
-        }
-    }
+    add_sizes(&mut results, &parts);
     let rates: Vec<f64> = parts.iter().map(|part| part.rate).collect();
-    add(
-        &mut results,
-        "rows appended, first tenth",
-        "rows/s",
-        vec![rates[0]],
-    );
-    let last = rates.len() - 1;
-    add(
-        &mut results,
-        "rows appended, last tenth",
-        "rows/s",
-        vec![rates[last]],
-    );
+    for (which, rate) in [("first", rates[0]), ("last", rates[rates.len() - 1])] {
+        let metric = format!("rows appended, {which} tenth");
+        add(&mut results, &metric, "rows/s", vec![rate]);
+    }
     add(&mut results, "rows appended", "rows/s", rates);
     let per_second = |count: u64| vec![count as f64 / time.as_secs_f64()];
     add(&mut results, "rows updated", "rows/s", per_second(updates));
