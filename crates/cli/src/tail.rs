@@ -74,7 +74,7 @@ fn follow(
                 interrupt::check()?;
             }
             answer.flush()?;
-            newest = next;
+            newest = newest.or_later(next);
         }
         interrupt::pause(PAUSE)?;
     }
@@ -94,6 +94,14 @@ impl Newest {
             Layout::Indexed => Self::Mark(table.mark()),
             _ => Self::Time(store::edges(table)?.map(|(_, last)| last)),
         })
+    }
+
+    /// What was printed once `next` was, too. Times that were printed and deleted stay printed.
+    fn or_later(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Time(printed), Self::Time(next)) => Self::Time(printed.max(next)),
+            (_, next) => next,
+        }
     }
 
     /// The rows that came later.

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -202,6 +204,15 @@ fn a_sparse_table_is_followed_by_time() {
     writer.feed("at,x\n2026-01-01 00:00:09,4\n", 1);
     assert_eq!(next(&mut lines), "4");
     writer.end();
+    // Rows that follow deleted ones, and were not later when those were there.
+    place.output("delete store t --from 2026-01-01T00:00:08Z");
+    thread::sleep(Duration::from_millis(500));
+    place.write("more.csv", "at,x\n2026-01-01 00:00:08,5\n");
+    place.output("ingest store t more.csv");
+    thread::sleep(Duration::from_millis(500));
+    place.write("last.csv", "at,x\n2026-01-01 00:00:10,6\n");
+    place.output("ingest store t last.csv");
+    assert_eq!(next(&mut lines), "6");
     tail.kill().unwrap();
     tail.wait().unwrap();
 }

@@ -160,6 +160,7 @@ impl Engine {
                 left_out,
                 records,
                 synced,
+                has_news,
             } = &mut *state;
             let target = Target {
                 path: self.pages.path(),
@@ -171,7 +172,7 @@ impl Engine {
             let read = target.follow(follower, (next_sequence, left_out), records);
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
-            let before = self.order.visible();
+            *has_news |= *next_sequence != self.order.visible();
             // Compared with the view, not with `left_out` before this call: an earlier call may
             // have changed that and failed here.
             if left_out.is_empty() || left_out == view.being_written() {
@@ -180,11 +181,12 @@ impl Engine {
                 if self.pages.newest_superblock()?.checkpoint != superblock.checkpoint {
                     continue;
                 }
+                *has_news = true;
                 let view = View::clone(&view).while_writing(left_out.clone());
                 self.order.move_on(view, *next_sequence);
             }
             match read {
-                Ok(()) => return Ok(*next_sequence != before),
+                Ok(()) => return Ok(std::mem::take(has_news)),
                 Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
             }
         }
@@ -213,7 +215,10 @@ impl Engine {
                 .collect()
         };
         let (before, after) = (of_tables(&self.view().catalogue), of_tables(&loaded.catalogue));
-        let is_new = loaded.state.next_sequence != self.order.visible()
+        // A long batch that was being written may have ended, whose numbers are not the last.
+        let is_new = state.has_news
+            || loaded.state.next_sequence != self.order.visible()
+            || !self.view().being_written().is_empty()
             || before != after
             || after.iter().any(|(_, _, retention)| retention.is_some());
         let memory = self.view().memory.clone();

@@ -220,6 +220,26 @@ fn begin_long(disk: &SimDisk, writer: &Writer) -> (JoinHandle<Writer>, Sender<()
 }
 
 #[test]
+fn a_reader_is_told_of_a_long_batch_that_ends_after_a_later_commit() {
+    let disk = SimDisk::new(1);
+    let (_store, mut writer) = begin(&disk);
+    let mut reader = Reader::beside(&disk);
+    let (long, go_on) = begin_long(&disk, &writer);
+    writer.append(1);
+    let mut refreshed = || reader.store.refresh().expect("a sound disk");
+    assert!(refreshed(), "the row");
+    assert!(!refreshed());
+    go_on.send(()).expect("is waited for");
+    let mut appended = long.join().expect("no panic").appended;
+    assert!(refreshed(), "the batch");
+    assert!(!refreshed());
+    appended.extend(&writer.appended);
+    appended.sort_unstable();
+    reader.look();
+    assert!(reader.found() == appended);
+}
+
+#[test]
 fn a_reader_that_is_overtaken_between_two_long_batches_finds_both() {
     let disk = SimDisk::new(1);
     let (store, mut writer) = begin(&disk);
@@ -271,6 +291,10 @@ fn a_refresh_that_failed_makes_no_reader_miss_a_long_batch() {
         }));
         let refreshed = reader.store.refresh();
         disk.set_fault(None);
+        if refreshed.is_err() {
+            let again = reader.store.refresh().expect("a sound disk");
+            assert!(again, "call {call}: what came has not been reported");
+        }
         reader.look();
         go_on.send(()).expect("is waited for");
         let mut appended = first.join().expect("no panic").appended;
