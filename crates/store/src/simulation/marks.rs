@@ -226,7 +226,7 @@ fn a_reader_is_told_of_a_long_batch_that_ends_after_a_later_commit() {
     let mut reader = Reader::beside(&disk);
     let (long, go_on) = begin_long(&disk, &writer);
     writer.append(1);
-    let mut refreshed = || reader.store.refresh().expect("a sound disk");
+    let refreshed = || reader.store.refresh().expect("a sound disk");
     assert!(refreshed(), "the row");
     assert!(!refreshed());
     go_on.send(()).expect("is waited for");
