@@ -96,7 +96,8 @@ impl Newest {
         })
     }
 
-    /// What was printed once `next` was, too. Times that were printed and deleted stay printed.
+    /// Returns how much was printed, after the rows up to `next`. A time that was printed counts
+    /// even if its row was deleted since.
     fn or_later(self, next: Self) -> Self {
         match (self, next) {
             (Self::Time(printed), Self::Time(next)) => Self::Time(printed.max(next)),

@@ -204,7 +204,7 @@ fn a_sparse_table_is_followed_by_time() {
     writer.feed("at,x\n2026-01-01 00:00:09,4\n", 1);
     assert_eq!(next(&mut lines), "4");
     writer.end();
-    // Rows that follow deleted ones, and were not later when those were there.
+    // A row before the last one that was printed stays out, although that one was deleted.
     place.output("delete store t --from 2026-01-01T00:00:08Z");
     thread::sleep(Duration::from_millis(500));
     place.write("more.csv", "at,x\n2026-01-01 00:00:08,5\n");

@@ -43,7 +43,7 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
         let barrier = pg_sys::ReadBuffer((*info).index, 0);
         pg_sys::LockBufferForCleanup(barrier);
         pg_sys::UnlockReleaseBuffer(barrier);
-        // `amvacuumcleanup` tells.
+        // The number of entries is for `amvacuumcleanup` to say.
         (*stats).estimated_count = true;
         stats
     }
@@ -74,12 +74,11 @@ pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
             pg_sys::Anum_pg_index_indpred.cast_signed(),
             std::ptr::null_mut(),
         );
-        ((*stats).num_index_tuples, (*stats).estimated_count) = if !is_partial {
-            (rows, is_estimate)
-        } else if is_estimate {
-            (index.entries() as f64, false)
+        ((*stats).num_index_tuples, (*stats).estimated_count) = if is_partial {
+            let most = if is_estimate { f64::INFINITY } else { rows };
+            (most.min(index.entries() as f64), false)
         } else {
-            (rows.min(index.entries() as f64), false)
+            (rows, is_estimate)
         };
         stats
     }

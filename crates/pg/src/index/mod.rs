@@ -516,7 +516,7 @@ pub(crate) unsafe fn entry_of_row(
     }
 }
 
-/// What is too long of an entry.
+/// The part of an entry that is too long.
 struct Excess {
     what: &'static str,
     len: usize,

@@ -194,7 +194,7 @@ fn long_values_are_errors_without_memory() {
         ),
     ] {
         let mut client = cluster.client();
-        // What a session reads once is read before.
+        // A session's first statements load libraries and the catalogue: before memory is limited.
         execute(
             &mut client,
             &format!(

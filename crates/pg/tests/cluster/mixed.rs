@@ -20,20 +20,20 @@ use crate::rows::{Rng, check, execute, number, same_rows};
 const INDEXES: [&str; 2] = ["m_at", "m_k"];
 /// Rows of a commit.
 const COMMIT_ROWS: u64 = 1_000;
-/// Distance of the times of successive rows, and by how much a row may be late.
+/// Distance of the times of successive rows, and by how much one may deviate.
 const STEP: u64 = 10;
-const LATE_MAX: u64 = 500;
+const DEVIATION_MAX: u64 = 500;
 /// Parts of the run, each with its figures.
 const PARTS: u32 = 10;
-/// Between two runs of VACUUM, as a share of the time that the first took.
+/// VACUUM pauses for its own time divided by this.
 const VACUUM_PAUSE: u32 = 2;
-/// Indexes of so many pages, and no more, may be as large as they like: a tiny run has some of
-/// every kind of page.
+/// An index of a tiny run may grow by half of this, whatever size it had: it has a few pages of
+/// each kind, and so no steady size.
 const FEW_PAGES: i64 = 400;
 
-/// The time of a row, at most [`LATE_MAX`] behind its place.
+/// The time of a row. Rows come nearly in order of it.
 fn time_of(id: u64) -> u64 {
-    STEP * id + LATE_MAX - key_of(id).unsigned_abs() % LATE_MAX
+    STEP * id + DEVIATION_MAX - key_of(id).unsigned_abs() % DEVIATION_MAX
 }
 
 /// Rows that exist: those from `first` to `end`, but for some that are being deleted.
@@ -113,8 +113,8 @@ fn read(client: &mut Client, live: &Live) -> u64 {
         assert_eq!(found, [id.cast_signed()], "row {id} by its key");
         let (from, to) = (STEP * id, STEP * id + 10 * STEP);
         // Those that come later have later times.
-        if to + LATE_MAX < STEP * live.end.load(Ordering::Acquire) {
-            let near = id.saturating_sub(LATE_MAX / STEP)..id + 10;
+        if to + DEVIATION_MAX < STEP * live.end.load(Ordering::Acquire) {
+            let near = id.saturating_sub(DEVIATION_MAX / STEP)..id + 10;
             let expected = near.filter(|&id| (from..to).contains(&time_of(id))).count();
             let row = client.query_one(&range, &[&from.cast_signed(), &to.cast_signed()]);
             let found: i64 = row.expect("an answer").get(0);
@@ -134,11 +134,11 @@ fn vacuum(client: &mut Client, live: &Live) {
     }
 }
 
-/// What was seen at the end of a part.
+/// Figures of one part of the run.
 struct Part {
-    /// Rows that came, a second.
+    /// Rows appended a second.
     rate: f64,
-    /// Pages of each index.
+    /// Pages of each index at its end.
     pages: [i64; INDEXES.len()],
 }
 
@@ -197,7 +197,7 @@ fn mixed_work_leaves_indexes_as_large_as_they_were() {
         end: AtomicU64::new(loaded),
         is_over: AtomicBool::new(false),
     };
-    // A tiny run of a slow machine still comes round once or twice.
+    // In less time, a slow machine deletes nothing.
     let time = scale.time.max(Duration::from_secs(5));
     let (parts, updates, queries) = thread::scope(|scope| {
         let (live, socket) = (&live, cluster.socket());

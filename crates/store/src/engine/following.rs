@@ -43,8 +43,6 @@ pub(super) struct ReadingState {
     pub(super) records: u64,
     /// Up to where the log was synced ([`reading`](super::reading), invariant 6).
     pub(super) synced: u64,
-    /// Whether something was shown that no call has reported: it failed afterwards.
-    pub(super) has_news: bool,
 }
 
 /// A checkpoint, and what the log has after it.
@@ -222,7 +220,6 @@ impl Opening<'_> {
                 left_out,
                 records,
                 synced,
-                has_news: false,
             },
         })
     }

@@ -160,7 +160,6 @@ impl Engine {
                 left_out,
                 records,
                 synced,
-                has_news,
             } = &mut *state;
             let target = Target {
                 path: self.pages.path(),
@@ -172,7 +171,7 @@ impl Engine {
             let read = target.follow(follower, (next_sequence, left_out), records);
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
-            *has_news |= *next_sequence != self.order.visible();
+            let before = self.order.visible();
             // Compared with the view, not with `left_out` before this call: an earlier call may
             // have changed that and failed here.
             if left_out.is_empty() || left_out == view.being_written() {
@@ -181,12 +180,11 @@ impl Engine {
                 if self.pages.newest_superblock()?.checkpoint != superblock.checkpoint {
                     continue;
                 }
-                *has_news = true;
                 let view = View::clone(&view).while_writing(left_out.clone());
                 self.order.move_on(view, *next_sequence);
             }
             match read {
-                Ok(()) => return Ok(std::mem::take(has_news)),
+                Ok(()) => return Ok(*next_sequence != before),
                 Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
             }
         }
@@ -216,8 +214,7 @@ impl Engine {
         };
         let (before, after) = (of_tables(&self.view().catalogue), of_tables(&loaded.catalogue));
         // A long batch that was being written may have ended, whose numbers are not the last.
-        let is_new = state.has_news
-            || loaded.state.next_sequence != self.order.visible()
+        let is_new = loaded.state.next_sequence != self.order.visible()
             || !self.view().being_written().is_empty()
             || before != after
             || after.iter().any(|(_, _, retention)| retention.is_some());

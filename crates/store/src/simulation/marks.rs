@@ -291,10 +291,6 @@ fn a_refresh_that_failed_makes_no_reader_miss_a_long_batch() {
         }));
         let refreshed = reader.store.refresh();
         disk.set_fault(None);
-        if refreshed.is_err() {
-            let again = reader.store.refresh().expect("a sound disk");
-            assert!(again, "call {call}: what came has not been reported");
-        }
         reader.look();
         go_on.send(()).expect("is waited for");
         let mut appended = first.join().expect("no panic").appended;
