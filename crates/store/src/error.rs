@@ -252,6 +252,14 @@ impl Error {
         Self::of_unknown(path, "sync", source)
     }
 
+    /// Whether a sync failed.
+    pub(crate) fn is_of_sync(&self) -> bool {
+        matches!(
+            self,
+            Self::Io { action: "sync", .. } | Self::NoSpace { action: "sync", .. }
+        )
+    }
+
     /// Whether a file was not opened or created because the process, or the system, has too many
     /// open: nothing was changed, and the same call may succeed later.
     pub(crate) fn is_for_want_of_descriptors(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::mark::StoreIdentity;
 use crate::pages::FORMAT_VERSION;
 use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
@@ -62,7 +63,7 @@ impl StoreInfo {
     pub(crate) fn of_engine(engine: &Engine) -> Result<Self> {
         let (view, visible) = engine.snapshot();
         let (used_bytes, file_bytes, wal_bytes) = engine.sizes();
-        let table = |table| TableInfo::of_table(engine.store_id(), (&view, visible), table);
+        let table = |table| TableInfo::of_table(engine.identity(), (&view, visible), table);
         Ok(Self {
             path: engine.dir().into(),
             format_version: FORMAT_VERSION,
@@ -78,11 +79,11 @@ impl StoreInfo {
 
 impl TableInfo {
     fn of_table(
-        store_id: [u8; 16],
+        identity: StoreIdentity,
         (view, visible): (&Arc<View>, u64),
         table: &Arc<StoredTable>,
     ) -> Result<Self> {
-        let all = || Scan::new(store_id, (view.clone(), visible), table.clone(), ..);
+        let all = || Scan::new(identity, (view.clone(), visible), table.clone(), ..);
         let entry = &table.entry;
         let time = entry.schema.names().swap_remove(entry.schema.time_column());
         let edge = |scan: Scan| -> Result<Option<i64>> {

@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use crate::disk::FileId;
 use crate::rows::TableId;
 
 /// A moment in the life of a table, between earlier and later appends.
@@ -11,11 +12,19 @@ use crate::rows::TableId;
 /// [`Table::retract_since`](crate::Table::retract_since).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    pub(crate) store: [u8; 16],
+    pub(crate) store: StoreIdentity,
     pub(crate) table: TableId,
     pub(crate) unseen: Unseen,
     /// The sequence number of the first row that is retracted.
     pub(crate) next: u64,
+}
+
+/// Which store a mark is of. A backup has the name of the store that it was made of, and another
+/// data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoreIdentity {
+    pub(crate) name: [u8; 16],
+    pub(crate) data: FileId,
 }
 
 /// The sequence numbers of rows that are not visible at a moment and may be later.

@@ -13,7 +13,7 @@ use arrow_select::filter::filter_record_batch;
 use bedload_columns::Predicate;
 
 use crate::error::{Error, Result};
-use crate::mark::{Mark, Unseen};
+use crate::mark::{Mark, StoreIdentity, Unseen};
 use crate::rows::{Deletions, Filter, Place, Projection, StopHandle};
 use crate::table::{StoredTable, TableRows, View};
 
@@ -56,7 +56,7 @@ const BATCH_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan {
-    store_id: [u8; 16],
+    store_identity: StoreIdentity,
     view: Arc<View>,
     table: Arc<StoredTable>,
     projection: Projection,
@@ -78,7 +78,7 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(
-        store_id: [u8; 16],
+        store_identity: StoreIdentity,
         (view, visible): (Arc<View>, u64),
         table: Arc<StoredTable>,
         times: impl RangeBounds<i64>,
@@ -96,7 +96,7 @@ impl Scan {
         let deletions = view.deletions(table.entry.id, visible);
         let projection = Projection::all(table.entry.schema.clone());
         Self {
-            store_id,
+            store_identity,
             view,
             table,
             projection,
@@ -226,7 +226,7 @@ impl Scan {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
-            store: self.store_id,
+            store: self.store_identity,
             table: self.table.entry.id,
             unseen: self.view.unseen(self.visible),
             next: self.visible,

@@ -112,8 +112,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The name is not 1 to 255 bytes of printable text, or is that of another table; rows of this
-    /// schema fit in no page; the disk is full or fails.
+    /// The name is not 1 to 255 bytes of printable text, or is that of another table; every row of
+    /// this schema is too long; the disk is full or fails.
     pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
         self.create_table_as(name, schema, Layout::Indexed)
     }
@@ -210,7 +210,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The disk fails, or what the writer wrote is damaged; the store was removed or replaced.
+    /// The disk fails, or what the writer wrote is damaged; the store was removed or replaced. If
+    /// what is new could not be synced, no later call shows anything new: open the store again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -240,7 +241,7 @@ impl Store {
     ///
     /// The copy is a store like any other, and can be opened where it stands, on any file system.
     /// It has no gaps: the pages of its data file stand side by side, and files of sparse tables
-    /// are as short as their blocks allow.
+    /// are as short as their blocks allow. Its directory has the permissions of the store's.
     ///
     /// # Errors
     ///

@@ -60,6 +60,10 @@ impl From<Irregular> for io::Error {
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Creates a directory; its parent exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// As [`create_dir`](Self::create_dir), with the permissions of the directory `model`.
+    fn create_dir_like(&self, path: &Path, _model: &Path) -> io::Result<()> {
+        self.create_dir(path)
+    }
     /// Creates a file that does not exist yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file for reading and writing. Fails with [`Irregular`] if it is a link, or no
@@ -95,8 +99,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// file need not be writable.
     fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
     /// Creates a file that does not exist yet and locks it until the value is dropped, which
-    /// removes the file. A process that dies leaves the file, unlocked. `Err(AlreadyExists)` if the
-    /// file exists, `Err(WouldBlock)` if another process took it for a leftover.
+    /// removes the file. A process that dies leaves the file, unlocked, and other users may look
+    /// at it. `Err(AlreadyExists)` if the file exists, `Err(WouldBlock)` if another process took it
+    /// for a leftover.
     fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
     /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. An unlocked
     /// one is removed, if the directory permits.

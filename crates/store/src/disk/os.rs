@@ -8,7 +8,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -157,6 +157,15 @@ impl Disk for OsDisk {
         fs::create_dir(path)
     }
 
+    fn create_dir_like(&self, path: &Path, model: &Path) -> io::Result<()> {
+        let permissions = fs::metadata(model)?.permissions();
+        let mut builder = fs::DirBuilder::new();
+        // Never open to more users than it is to be, not even for a moment.
+        builder.mode(permissions.mode() & 0o700);
+        builder.create(path)?;
+        fs::set_permissions(path, permissions)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new()
             .read(true)
@@ -273,6 +282,8 @@ impl Disk for OsDisk {
     fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path)?;
+        // The process that looks for leftovers may be another user's.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
         lock_exclusively(&file)?;
         let id = id_of(&file.metadata()?);
         if self.identity(path)? != Some(id) {

@@ -7,8 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::directory::{begin_data_file, check_dirs, create_dir, entries, finish_data_file};
-use super::lock::{StoreLock, lock};
+use super::directory::{
+    begin_data_file, check_dirs, check_vacant, create_dir, finish_data_file, lock_vacant,
+};
+use super::lock::StoreLock;
 use super::names::{DATA_FILE, LOG_DIR};
 use super::state::Engine;
 use super::verify::VerifyReport;
@@ -29,9 +31,7 @@ impl Engine {
             self.check_writable()?;
         }
         self.process.check(&self.dir)?;
-        if entries(&*self.disk, to)?.is_some_and(|entries| !entries.is_empty()) {
-            return Err(Error::AlreadyExists { path: to.into() });
-        }
+        check_vacant(&*self.disk, to)?;
         // Under the lock: another flush may hold rows back, which no checkpoint has.
         let view = self.with_space(|| {
             let flushing = self.flush.lock();
@@ -45,8 +45,7 @@ impl Engine {
 
     /// Copies the checkpoint of a view to another place of a disk.
     fn copy_view(&self, view: &View, disk: &Arc<dyn Disk>, to: &Path) -> Result<()> {
-        create_dir(&**disk, to)?;
-        let mut lock = lock(&**disk, to)?;
+        let mut lock = lock_vacant(&**disk, to, &self.dir)?;
         create_dir(&**disk, &to.join(LOG_DIR))?;
         check_dirs(&**disk, to)?;
         // The oldest generation begins where the checkpoint ends.
@@ -79,9 +78,7 @@ impl Engine {
 pub(crate) fn restore(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<VerifyReport> {
     let backup = Engine::open_to_read(disk.clone(), from, options())?;
     let no_writer = StoreLock::shared(&**disk, from, &from.join(DATA_FILE))?;
-    if entries(&**disk, to)?.is_some_and(|entries| !entries.is_empty()) {
-        return Err(Error::AlreadyExists { path: to.into() });
-    }
+    check_vacant(&**disk, to)?;
     let view = backup.view();
     // Rows that were held back have numbers from before the checkpoint, and are in the log alone.
     let since = view.active();

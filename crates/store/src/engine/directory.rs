@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::lock::StoreLock;
+use super::lock::{StoreLock, lock};
 use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, READERS_DIR, RESERVE_FILE};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -36,6 +36,7 @@ pub(super) fn check_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
     };
     let sparse = dir.join(SPARSE_DIR);
     check(&dir.join(LOG_DIR))?;
+    check(&dir.join(READERS_DIR))?;
     check(&sparse)?;
     let is_table = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -49,7 +50,12 @@ pub(super) fn check_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    match disk.create_dir(dir) {
+    created(disk, dir, disk.create_dir(dir))
+}
+
+/// Makes the name of a directory durable that was created, or was there already.
+fn created(disk: &dyn Disk, dir: &Path, result: std::io::Result<()>) -> Result<()> {
+    match result {
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(Error::io(dir, "create", source));
         }
@@ -61,6 +67,27 @@ pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
         .unwrap_or(Path::new("."));
     disk.sync_dir(parent)
         .map_err(|source| Error::io(parent, "sync", source))
+}
+
+/// Fails if there is anything in a directory that a copy of a store is to have for itself.
+pub(super) fn check_vacant(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match entries(disk, dir)? {
+        Some(entries) if !entries.is_empty() => Err(Error::AlreadyExists { path: dir.into() }),
+        _ => Ok(()),
+    }
+}
+
+/// Creates and locks the directory for a copy of the store in `from`, with the same permissions.
+pub(super) fn lock_vacant(disk: &dyn Disk, dir: &Path, from: &Path) -> Result<StoreLock> {
+    created(disk, dir, disk.create_dir_like(dir, from))?;
+    let held = lock(disk, dir)?;
+    // Another copy may have been begun or finished there since the directory was found empty.
+    let lock_file = dir.join(LOCK_FILE);
+    let found = entries(disk, dir)?.unwrap_or_default();
+    match found.iter().all(|entry| *entry == lock_file) {
+        true => Ok(held),
+        false => Err(Error::AlreadyExists { path: dir.into() }),
+    }
 }
 
 /// Fails if a directory without a data file has the log of a store: once the data file is put back,

@@ -94,6 +94,9 @@ impl Engine {
             next_sequence,
             left,
         } = recovered;
+        let data_id = pages
+            .identity()
+            .map_err(|source| Error::io(pages.path(), "read", source))?;
         let active = Arc::new(left.unwrap_or_else(|| Generation::new(log_end, next_sequence)));
         let view = View::new(
             pages.published(),
@@ -109,6 +112,7 @@ impl Engine {
             dir: dir.into(),
             options,
             store_id,
+            data_id,
             log,
             pages,
             blocks,

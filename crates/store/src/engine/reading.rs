@@ -19,7 +19,8 @@
 //! 5. A record's rows become visible all at once, once all of the record is applied. View and
 //!    `visible` are published together, under the view's lock.
 //! 6. Everything shown is durable, whatever its writer waited for: the checkpoint, and the log read
-//!    so far with the blocks that it names, are synced before they are published.
+//!    so far with the blocks that it names, are synced before they are published. After a sync that
+//!    failed nothing more is: the next may succeed without what this one had to write.
 //! 7. The numbers of a batch that is being written are left out in the log, and the batch comes
 //!    with the next checkpoint. The view names the last numbers that were left out since the
 //!    checkpoint that is held. If there are others, their batch failed, unless a newer checkpoint
@@ -86,6 +87,9 @@ impl Engine {
         } = loaded;
         let blocks = Arc::new(blocks);
         let next_sequence = state.next_sequence;
+        let data_id = working
+            .identity()
+            .map_err(|source| Error::io(&path, "read", source))?;
         let view = View::new(
             working.published(),
             Arc::new(catalogue),
@@ -102,6 +106,7 @@ impl Engine {
             dir: dir.into(),
             options: options.background(false),
             store_id: state.superblock.store_id,
+            data_id,
             log,
             pages: working,
             blocks,
@@ -142,6 +147,15 @@ impl Engine {
         };
         self.process.check(&self.dir)?;
         self.check_place()?;
+        if let Some(cause) = self.failed.get() {
+            let source = std::io::Error::other(format!("{cause}; open the store again"));
+            return Err(Error::of_unknown(&self.dir, "show what is new in", source));
+        }
+        self.read_on(reading)
+            .map_err(|error| self.fail_if_unsynced(error))
+    }
+
+    fn read_on(&self, reading: &Reading) -> Result<bool> {
         let mut state = reading.state.lock();
         let mut lasting = None;
         for _ in 0..ATTEMPTS {
@@ -169,6 +183,11 @@ impl Engine {
                 generation: view.active(),
             };
             let read = target.follow(follower, (next_sequence, left_out), records);
+            if let Err(error) = &read
+                && error.is_of_sync()
+            {
+                return read.map(|()| false);
+            }
             // Whole records count, whatever comes after them.
             target.sync(follower, synced)?;
             let before = self.order.visible();

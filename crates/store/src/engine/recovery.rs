@@ -76,6 +76,7 @@ pub(super) fn recover(
     }
     working.renew_superblock(&superblock)?;
     let readers = Readers::new(disk.clone(), dir.join(READERS_DIR));
+    readers.create();
     let is_read = working.watch_readers(readers, superblock.checkpoint)?;
     let blocks = BlockFiles::new(
         disk.clone(),

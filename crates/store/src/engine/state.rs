@@ -15,8 +15,9 @@ use super::pace::Pace;
 use super::process::Process;
 use super::reserve::Reserve;
 use super::wake::Wake;
-use crate::disk::Disk;
+use crate::disk::{Disk, FileId};
 use crate::error::{Error, Result};
+use crate::mark::StoreIdentity;
 use crate::options::Options;
 use crate::pages::WorkingPages;
 use crate::table::{BlockFiles, View};
@@ -28,6 +29,8 @@ pub(crate) struct Engine {
     pub(super) dir: PathBuf,
     pub(super) options: Options,
     pub(super) store_id: [u8; 16],
+    /// The data file that was opened.
+    pub(super) data_id: FileId,
     pub(super) log: Log,
     pub(super) pages: WorkingPages,
     pub(super) blocks: Arc<BlockFiles>,
@@ -65,8 +68,11 @@ impl Engine {
         &self.options
     }
 
-    pub(crate) fn store_id(&self) -> [u8; 16] {
-        self.store_id
+    pub(crate) fn identity(&self) -> StoreIdentity {
+        StoreIdentity {
+            name: self.store_id,
+            data: self.data_id,
+        }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -187,6 +193,15 @@ impl Engine {
         self.check_sound()
     }
 
+    /// As [`fail`](Self::fail) if a sync failed.
+    pub(super) fn fail_if_unsynced(&self, error: Error) -> Error {
+        if error.is_of_sync() {
+            self.fail(error)
+        } else {
+            error
+        }
+    }
+
     /// Fails if an earlier failure left unknown what reached the disk (rule 3).
     pub(super) fn check_sound(&self) -> Result<()> {
         match self.failed.get() {
@@ -211,7 +226,10 @@ impl Engine {
     /// Remembers a failure after which nothing may be written (rule 3), and returns it.
     pub(super) fn fail(&self, error: Error) -> Error {
         if self.failed.set(error.to_string().into()).is_ok() {
-            tracing::error!(%error, "the store takes no more writes");
+            match self.reading {
+                Some(_) => tracing::error!(%error, "the reader shows nothing new any more"),
+                None => tracing::error!(%error, "the store takes no more writes"),
+            }
         }
         error
     }

@@ -41,8 +41,7 @@ pub(crate) struct Readers {
 /// A checkpoint is held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    lock: Option<Box<dyn DiskLock>>,
-    readers: Readers,
+    _lock: Box<dyn DiskLock>,
 }
 
 /// The checkpoints that other processes hold.
@@ -82,6 +81,22 @@ impl Readers {
         Self { disk, dir }
     }
 
+    /// Creates the folder, if it is missing, for all who may read the store. The writer does so: a
+    /// reader that creates it may be a user whose folder no other can write to, and needs space.
+    pub(crate) fn create(&self) {
+        if let Err(error) = self.try_create() {
+            tracing::debug!(%error, path = %self.dir.display(), "there is no folder for readers");
+        }
+    }
+
+    fn try_create(&self) -> io::Result<()> {
+        let store = self.dir.parent().unwrap_or(&self.dir);
+        match self.disk.create_dir_like(&self.dir, store) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Registers this process for a checkpoint; rule 1 says whether it is then held.
     ///
     /// # Errors
@@ -94,19 +109,11 @@ impl Readers {
             let name = format!("{checkpoint:016x}.{}.{number}", std::process::id());
             match self.disk.create_locked(&self.dir.join(name)) {
                 Ok(lock) => {
-                    return Ok(Registration {
-                        lock: Some(lock),
-                        readers: self.clone(),
-                    });
+                    return Ok(Registration { _lock: lock });
                 }
-                // The last reader to leave removes the folder.
+                // No writer has opened the store since it was copied without the folder.
                 Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                    match self.disk.create_dir(&self.dir) {
-                        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                            return Err(failed(source));
-                        }
-                        _ => {}
-                    }
+                    self.try_create().map_err(failed)?;
                 }
                 Err(source)
                     if matches!(
@@ -142,25 +149,18 @@ impl Readers {
         Held::These(held)
     }
 
-    /// Removes the folder and what is in it.
+    /// Removes the folder and all registrations, of a store whose files are being removed: a reader
+    /// keeps those open that it reads.
     pub(crate) fn remove_all(&self) {
-        if self.held() == Held::default() {
-            self.remove_dir();
+        let entries = self.disk.list(&self.dir).unwrap_or_default();
+        for path in entries.iter().filter(|path| checkpoint_of(path).is_some()) {
+            if let Err(error) = self.disk.remove(path) {
+                tracing::debug!(%error, path = %path.display(), "a reader's file stays");
+            }
         }
-    }
-
-    /// Removes the folder if no reader is registered.
-    fn remove_dir(&self) {
         if let Err(error) = self.disk.remove_dir(&self.dir) {
             tracing::debug!(%error, path = %self.dir.display(), "the folder of readers stays");
         }
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.lock = None;
-        self.readers.remove_dir();
     }
 }
 
@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(readers.held(), Held::These([9].into()));
         drop(third);
         assert_eq!(readers.held(), Held::default());
+        readers.remove_all();
         assert!(!dir.path().join("readers").exists());
     }
 

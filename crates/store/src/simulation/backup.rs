@@ -10,7 +10,7 @@ use super::rewritten::batch;
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::Disk;
-use crate::disk::sim::{Fault, FaultKind, SimDisk, Trace};
+use crate::disk::sim::{Access, Fault, FaultKind, SimDisk, Trace};
 use crate::engine::restore;
 use crate::error::Error;
 use crate::rows::TableSchema;
@@ -142,6 +142,22 @@ fn a_backup_that_fails_is_told_and_harms_nothing() {
     }
     say(&format!("a backup of {calls} calls, some failing: {told} errors"));
     assert!(told > 20);
+}
+
+/// The second store finds the place empty, and the first takes it meanwhile.
+#[test]
+fn a_backup_leaves_one_alone_that_came_first() {
+    let disk = SimDisk::new(9);
+    let (first, writers) = build(&disk);
+    let second = open_at(&disk, Path::new("/second"), options()).expect("creates");
+    create_tables(&second).expect("fresh tables");
+    Writer::new(0, 9, 4).step(&second).expect("a sound disk");
+    disk.interrupt(Access::Write, Path::new("/second/data"), move || {
+        first.backup(COPY).expect("a sound disk");
+    });
+    let refused = second.backup(COPY);
+    assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    assert_eq!(check_copy(&disk, COPY, &writers), Ok(true));
 }
 
 /// The files of a folder.

@@ -298,9 +298,10 @@ fn each_call_of_a_reader_may_fail() {
     }
     assert!(failed > calls / 2, "{failed} of {calls}");
     // Both along the log, and to a new checkpoint.
-    let reader = open_to_read(&disk).expect("a sound disk");
-    let mut failed = 0;
+    let mut reader = open_to_read(&disk).expect("a sound disk");
+    let (mut failed, mut unsynced) = (0, 0);
     for call in 1..=60 {
+        let before = done(&writers);
         for writer in &mut writers {
             if call % 2 == 0 && !writer.is_done() {
                 writer.step(&store).expect("a sound disk");
@@ -312,11 +313,21 @@ fn each_call_of_a_reader_may_fail() {
         fail_at(&disk, call % 20);
         let refreshed = reader.refresh();
         disk.set_fault(None);
-        if refreshed.is_err() {
+        if let Err(error) = refreshed {
             failed += 1;
+            if error.is_of_sync() {
+                unsynced += 1;
+                // The next sync would succeed, and say nothing of what this one had to write.
+                reader.refresh().expect_err("what is new may be lost");
+                for (writer, n) in writers.iter().zip(before) {
+                    writer.check(&reader, n, n).expect("what was seen before");
+                }
+                reader = open_to_read(&disk).expect("a sound disk");
+            }
             reader.refresh().expect("a sound disk");
         }
         check(&writers, &reader, &format!("refreshed, call {call}"));
     }
     assert!(failed > 10, "{failed} refreshes failed");
+    assert!(unsynced > 0, "no sync failed");
 }

@@ -121,7 +121,7 @@ pub(super) fn scan(
             name: table.entry.name.to_string(),
         });
     };
-    let store_id = shared.engine.store_id();
-    let scan = Scan::new(store_id, (view.clone(), visible), newest.clone(), times);
+    let identity = shared.engine.identity();
+    let scan = Scan::new(identity, (view.clone(), visible), newest.clone(), times);
     Ok(scan.holding(shared.clone()))
 }

@@ -244,7 +244,7 @@ impl Table {
         let engine = &self.shared.engine;
         let (view, visible) = engine.snapshot();
         Mark {
-            store: engine.store_id(),
+            store: engine.identity(),
             table: self.table.entry.id,
             unseen: view.unseen(visible),
             next: engine.next_sequence(),
@@ -281,7 +281,7 @@ impl Table {
     }
 
     fn check_mark(&self, mark: Mark) -> Result<()> {
-        if (mark.store, mark.table) == (self.shared.engine.store_id(), self.table.entry.id) {
+        if (mark.store, mark.table) == (self.shared.engine.identity(), self.table.entry.id) {
             return Ok(());
         }
         Err(Error::schema(format!(

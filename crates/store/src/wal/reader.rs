@@ -19,6 +19,9 @@ const PIECE_BYTES: usize = if cfg!(any(test, fuzzing)) {
     1 << 20
 };
 
+/// Bytes of the first read: a reader that looks whether there is anything new mostly finds zeros.
+const FIRST_PIECE_BYTES: usize = 4 << 10;
+
 /// A whole record of a segment, without its body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
@@ -146,7 +149,11 @@ impl<'f> SegmentReader<'f> {
             if wanted <= PIECE_BYTES && self.piece.capacity() > PIECE_BYTES {
                 self.piece = Vec::new();
             }
-            self.piece.resize(left.min(PIECE_BYTES.max(wanted)), 0);
+            let ahead = match self.piece.is_empty() {
+                true => FIRST_PIECE_BYTES,
+                false => PIECE_BYTES,
+            };
+            self.piece.resize(left.min(ahead.max(wanted)), 0);
             self.piece_at = offset;
             match &mut self.unreadable {
                 Some(unreadable) => read_around(self.file, offset, &mut self.piece, |bytes, error| {

@@ -8,6 +8,7 @@
 //! time each commit has to be seen.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -195,7 +196,10 @@ fn follow(path: &Path) -> Result<()> {
 }
 
 fn start(mode: &str, path: &Path) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().expect("this binary"))
+    // A reader's umask may hide its files: the writer finds out all the same who has died.
+    let mut child = Command::new("sh")
+        .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this binary"))
         .arg(mode)
         .arg(path)
         .stdout(Stdio::piped())
@@ -300,6 +304,10 @@ fn run(commits: i64, kills: u64, delay: Duration) {
         left(&path.join("readers")) > 0,
         "a reader that is killed leaves its file"
     );
+    for entry in std::fs::read_dir(path.join("readers")).expect("there") {
+        let mode = entry.expect("there").metadata().expect("there").mode();
+        assert_eq!(mode & 0o777, 0o644, "every user may look whether it is locked");
+    }
     let store = Store::open(&path).expect("opens");
     assert_eq!(store.verify().expect("reads").problems, []);
     store.flush().expect("flushes");

@@ -1,7 +1,7 @@
 //! Backups: one state of a store, as a store of its own.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -128,6 +128,25 @@ fn a_restored_store_goes_on_where_the_backup_was_made() {
         assert_eq!(store.verify().expect("reads").problems, []);
     }
     assert_eq!(bedload::inspect(&restored).expect("reads"), []);
+}
+
+/// `umask` says nothing about rows that their owner has hidden from others.
+#[test]
+fn a_backup_and_a_salvaged_store_are_as_hidden_as_the_store() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o777;
+    for hidden in [0o700, 0o770] {
+        let [store, copy, salvaged] =
+            ["store", "copy", "salvaged"].map(|name| path.with_extension(format!("{name}.{hidden:o}")));
+        fs::create_dir(&store).expect("creates");
+        fs::set_permissions(&store, fs::Permissions::from_mode(hidden)).expect("it is ours");
+        open(&store).backup(&copy).expect("copies");
+        bedload::salvage(&store, &salvaged).expect("copies");
+        assert_eq!((mode(&copy), mode(&salvaged)), (hidden, hidden));
+        // Whoever may read the store may say so there.
+        assert_eq!(mode(&store.join("readers")), hidden);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use bedload::{Durability, Mark, Options, Store, Table};
+use bedload::{Durability, Error, Mark, Options, Store, Table};
 
 use crate::rows::{TestRow, append, batch, collect, schema};
 
@@ -106,6 +106,28 @@ fn a_scan_and_what_comes_since_its_mark_are_all_rows() {
     assert_eq!(since(&table, mark), [5], "it is the state that counts");
     table.retract_since(old.mark()).expect("retracts");
     assert_eq!(table.range(..).expect("there").count().expect("reads"), 3);
+}
+
+#[test]
+fn a_mark_is_of_one_store_and_of_none_of_its_backups() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let (store, table) = create(&path, Durability::Relaxed);
+    append(&table, &rows(0..3)).expect("appends");
+    let mark = table.mark();
+    store.backup(dir.path().join("copy")).expect("copies");
+    let copy = Store::open(dir.path().join("copy")).expect("opens");
+    append(&copy.table("t").expect("there"), &rows(3..5)).expect("appends");
+    append(&table, &rows(5..6)).expect("appends");
+    let of_copy = copy.table("t").expect("there");
+    assert!(matches!(of_copy.since(mark), Err(Error::Schema { .. })));
+    assert!(matches!(of_copy.retract_since(mark), Err(Error::Schema { .. })));
+    // Every process that has the store open counts alike.
+    let reader = Options::new().read_only(true).open(&path).expect("opens");
+    assert_eq!(since(&reader.table("t").expect("there"), mark), [5]);
+    drop((table, store));
+    let again = Store::open(&path).expect("opens");
+    assert_eq!(since(&again.table("t").expect("there"), mark), [5]);
 }
 
 /// Batches of a writer.

@@ -419,6 +419,9 @@ impl Disk for SimDisk {
         if state.call_for_space(None, 0)? {
             return Err(injected());
         }
+        if state.is_read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
         if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }

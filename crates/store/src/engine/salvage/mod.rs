@@ -18,8 +18,11 @@ use std::sync::Arc;
 pub use report::SalvageReport;
 
 use super::applying::OUT_OF_NUMBERS;
-use super::directory::{begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file};
-use super::lock::{StoreLock, lock};
+use super::directory::{
+    begin_data_file, check_dirs, check_vacant, create_dir, draw_store_id, entries, finish_data_file,
+    lock_vacant,
+};
+use super::lock::StoreLock;
 use super::names::{DATA_FILE, LOG_DIR};
 use super::recovery::Recovery;
 use super::verify::Problem;
@@ -85,14 +88,11 @@ fn of_batch(error: Error, is_vouched: bool) -> Error {
 pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<SalvageReport> {
     let source_disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk.clone()));
     let _from_lock = lock_source(&*source_disk, from)?;
-    if entries(&*disk, to)?.is_some_and(|entries| !entries.is_empty()) {
-        return Err(Error::AlreadyExists { path: to.into() });
-    }
+    check_vacant(&*disk, to)?;
     let mut problems = Vec::new();
     let source = Source::find(&source_disk, from, &mut problems)?;
 
-    create_dir(&*disk, to)?;
-    let mut to_lock = lock(&*disk, to)?;
+    let mut to_lock = lock_vacant(&*disk, to, from)?;
     let mut target = Target::create(&disk, to, &source, &mut to_lock)?;
     let tables = target.copy_tables(&source, &mut problems)?;
     let log_records = target.apply_log(&source, &mut problems)?;
