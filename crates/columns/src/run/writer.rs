@@ -112,7 +112,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
     ///
     /// # Errors
     ///
-    /// The store failed.
+    /// The run has more leaves than a page can name; the store failed.
     pub fn finish(mut self) -> Result<Option<Run>> {
         self.write_waiting()?;
         let Some((first_page, generation)) = self.name.filter(|_| !self.leaves.is_empty()) else {
@@ -121,6 +121,13 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         let root = self.writer.reserve()?;
         let id = root.id;
         let index = RunIndex::encode(self.kind.owner, first_page, generation, &self.leaves);
+        let limit_bytes = self.store.payload_max();
+        if index.len() > limit_bytes {
+            return Err(bedload_pages::Error::EntryTooLarge {
+                len_bytes: index.len(),
+                limit_bytes,
+            });
+        }
         self.writer.write(root, &index)?;
         self.writer.finish()?;
         Ok(describe(id, first_page, generation, &self.leaves))
@@ -224,4 +231,33 @@ pub(super) fn bytes_of(columns: &[ArrayRef]) -> usize {
 
 fn slices(columns: &[ArrayRef], begin: usize, rows: usize) -> Vec<ArrayRef> {
     columns.iter().map(|column| column.slice(begin, rows)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{TimestampSecondArray, UInt64Array};
+    use bedload_pages::{Error, HeapPages};
+
+    use super::*;
+
+    #[test]
+    fn a_run_has_no_more_leaves_than_its_index_can_name() {
+        let pages = HeapPages::new(4096);
+        let kind = ColumnRuns::new(1, 1, 0);
+        let written = |leaves: usize| {
+            let mut writer = ColumnRunWriter::new(&pages, kind)?;
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(TimestampSecondArray::from(vec![1])),
+                Arc::new(UInt64Array::from(vec![7])),
+            ];
+            writer.write_leaf(&columns)?;
+            let leaf = writer.leaves[0];
+            writer.leaves.resize(leaves, leaf);
+            writer.finish()
+        };
+        assert!(written(290_000).expect("short enough").is_some());
+        assert!(matches!(written(300_000), Err(Error::EntryTooLarge { .. })));
+    }
 }

@@ -180,7 +180,17 @@ impl Engine {
         &self,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
-        self.checkpoint(true, change)
+        self.checkpoint(true, |_| {}, change)
+    }
+
+    /// As [`flush_sealed`](Self::flush_sealed), with a catalogue that `prepare` changes first: the
+    /// flush follows the change.
+    pub(super) fn flush_sealed_after(
+        &self,
+        prepare: impl FnOnce(&mut Catalogue),
+        change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
+    ) -> Result<()> {
+        self.checkpoint(true, prepare, change)
     }
 
     /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has only the
@@ -191,17 +201,18 @@ impl Engine {
         &self,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
-        self.checkpoint(false, change)?;
-        self.checkpoint(false, |_, _| Ok(()))
+        self.checkpoint(false, |_| {}, change)?;
+        self.checkpoint(false, |_| {}, |_, _| Ok(()))
     }
 
     fn checkpoint(
         &self,
         flushes: bool,
+        prepare: impl FnOnce(&mut Catalogue),
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
         let unwound = Unwound(self);
-        let done = self.try_checkpoint(flushes, change);
+        let done = self.try_checkpoint(flushes, prepare, change);
         std::mem::forget(unwound);
         done
     }
@@ -209,12 +220,14 @@ impl Engine {
     fn try_checkpoint(
         &self,
         flushes: bool,
+        prepare: impl FnOnce(&mut Catalogue),
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
         let _span = tracing::debug_span!("flush").entered();
         let begun = Instant::now();
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
+        prepare(&mut catalogue);
         let storage = self.storage(&self.pages);
         let left = &view.generations()[if flushes { view.sealed().len() } else { 0 }..];
         let mut sealed = view.sealed().iter().enumerate().filter(|_| flushes);

@@ -4,6 +4,7 @@ use super::flush::{flush_generation, take_back};
 use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::rows::{Generation, TableEntry, TableId};
+use crate::table::Catalogue;
 
 impl Engine {
     /// Keeps rows of a table for `ticks` from now on, durably; older rows go at once.
@@ -34,13 +35,15 @@ impl Engine {
                 return Err(super::commit::no_such_table());
             }
             let first = self.seal_before(true, 0)?;
-            self.flush_sealed(|pages, catalogue| {
-                let Some(table) = catalogue.get(id) else {
-                    return Ok(());
-                };
-                let mut table = (**table).clone();
-                change(&mut table.entry);
-                catalogue.put(table);
+            // Rows in memory that are to be kept now may be too old for what was kept before.
+            let prepare = |catalogue: &mut Catalogue| {
+                if let Some(table) = catalogue.get(id) {
+                    let mut table = (**table).clone();
+                    change(&mut table.entry);
+                    catalogue.put(table);
+                }
+            };
+            self.flush_sealed_after(prepare, |pages, catalogue| {
                 // A flush of nothing: it removes what has expired.
                 let nothing = Generation::new(0, first);
                 nothing.touch(id);
@@ -48,6 +51,13 @@ impl Engine {
                 flush_generation(self.storage(pages), catalogue, &nothing, are_settled).map(drop)
             })
         })
+    }
+
+    /// Does something while no flush is under way.
+    pub(crate) fn between_flushes(&self, then: impl FnOnce()) {
+        // In a process that inherited the store, nobody would ever release the lock.
+        let _flushing = (!self.is_inherited()).then(|| self.flush.lock());
+        then();
     }
 
     /// Whether nothing unsealed takes back rows of a table.

@@ -78,8 +78,9 @@ impl Wake {
         }
     }
 
-    /// A sync that was asked for is done, or failed.
+    /// A sync that was asked for, or was due, is done, or failed.
     pub(super) fn sync_answered(&self) {
+        self.synced(Instant::now());
         self.state.lock().sync = false;
     }
 
@@ -113,10 +114,29 @@ impl Wake {
             Woken::Stop
         } else if std::mem::take(&mut state.flush) {
             Woken::Flush
-        } else if !state.sync && std::mem::take(&mut state.give_back) {
-            Woken::GiveBack
-        } else {
+        } else if state.sync || !state.give_back || in_turns && self.sync_is_due(Instant::now()) {
+            // Giving space back takes one turn after another, and a sync does not wait for the last.
             Woken::Sync
+        } else {
+            state.give_back = false;
+            Woken::GiveBack
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_is_due_comes_before_space_is_given_back() {
+        let wake = Wake {
+            started: Instant::now() - 2 * RELAXED_INTERVAL,
+            ..Wake::new()
+        };
+        wake.give_back();
+        assert_eq!(wake.wait(true), Woken::Sync);
+        wake.sync_answered();
+        assert_eq!(wake.wait(true), Woken::GiveBack);
     }
 }

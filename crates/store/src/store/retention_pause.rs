@@ -30,7 +30,7 @@ impl RetentionPause {
 
 impl Table {
     /// Lets no row of the table [expire](Self::set_retention) until the pause is dropped, in this
-    /// process.
+    /// process. Waits for a flush that is under way.
     ///
     /// Rows expire by the newest one, so rows that are taken back later with
     /// [`retract_since`](Self::retract_since) may have made others expire, which do not come back.
@@ -58,7 +58,11 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause_retention(&self) -> RetentionPause {
-        self.table.entry.pauses.fetch_add(1, Ordering::Relaxed);
+        let begin = || {
+            self.table.entry.pauses.fetch_add(1, Ordering::Relaxed);
+        };
+        // A flush that has begun has asked already, and its rows go when it is done.
+        self.shared.engine.between_flushes(begin);
         RetentionPause { table: self.clone() }
     }
 }

@@ -4,6 +4,10 @@ use std::ops::{Deref, DerefMut};
 
 use crate::disk::DIRECT_ALIGNMENT;
 
+/// The memory that a buffer keeps for the next records: a record may be a thousand times longer
+/// than most.
+const KEPT_BYTES: usize = 4 << 20;
+
 /// Bytes aligned for the disk.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -36,6 +40,9 @@ impl Buffer {
     }
 
     pub(super) fn clear(&mut self) {
+        if self.memory.capacity() > KEPT_BYTES {
+            *self = Self::default();
+        }
         self.memory.truncate(self.begin);
     }
 
@@ -89,5 +96,8 @@ mod tests {
             (&buffer[..], buffer.as_ptr().align_offset(DIRECT_ALIGNMENT)),
             (&[3][..], 0)
         );
+        buffer.extend_from_slice(&vec![7; KEPT_BYTES]);
+        buffer.clear();
+        assert!(buffer.memory.capacity() <= KEPT_BYTES);
     }
 }

@@ -133,6 +133,43 @@ fn files_of_a_sparse_table_are_kept_for_their_time() {
     );
 }
 
+/// Rows that come all at once go to blocks, past the memory for rows.
+#[test]
+fn blocks_that_come_too_late_go_at_the_next_flush() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let grid = Layout::Sparse(Grid::every(SECOND).expect("positive"));
+    let table = store.create_table_as("t", schema(), grid).expect("fresh");
+    fill(&table, 10_000_000, 10);
+    store.flush().expect("flushes");
+    table
+        .set_retention(Some(Duration::from_secs(1000)))
+        .expect("sets");
+    let late = (0..20_000).map(|second| TestRow::numbered(i64::from(second) * SECOND, second));
+    append(&table, &late.collect::<Vec<_>>()).expect("appends");
+    assert_eq!(seconds(&table).len(), 20_010);
+    store.flush().expect("flushes");
+    assert_eq!(seconds(&table), (10_000_000..10_000_010).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_in_memory_are_kept_once_the_table_keeps_all() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let grid = Grid::every(SECOND).expect("positive");
+    for (name, layout) in [("i", Layout::Indexed), ("s", Layout::Sparse(grid))] {
+        let table = store.create_table_as(name, schema(), layout).expect("fresh");
+        table
+            .set_retention(Some(Duration::from_secs(3600)))
+            .expect("sets");
+        fill(&table, 10_000_000, 1);
+        store.flush().expect("flushes");
+        fill(&table, 0, 1);
+        table.set_retention(None).expect("sets");
+        assert_eq!(seconds(&table), [0, 10_000_000], "{name}");
+    }
+}
+
 #[test]
 fn no_time_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -406,6 +406,28 @@ fn decimals_and_bytes_are_filtered() {
 }
 
 #[test]
+fn a_table_whose_every_row_is_too_long_is_not_created() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Options::new()
+        .create(true)
+        .open(dir.path().join("store"))
+        .expect("opens");
+    let of_columns = |columns: usize| {
+        let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+        let bytes = |number| Field::new(format!("c{number}"), DataType::FixedSizeBinary(4096), false);
+        let fields: Vec<Field> = std::iter::once(at).chain((0..columns).map(bytes)).collect();
+        TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("storable")
+    };
+    store
+        .create_table("250", of_columns(250))
+        .expect("a row is short enough");
+    let refused = store.create_table("257", of_columns(257));
+    let error = refused.expect_err("too long").to_string();
+    assert!(error.contains("1048576"), "{error}");
+    assert_eq!(store.tables(), ["250"]);
+}
+
+#[test]
 fn times_of_units_that_arrow_does_not_have_are_refused() {
     for kind in [
         DataType::Time32(TimeUnit::Nanosecond),

@@ -2,8 +2,8 @@
 
 use bedload_columns::{ColumnRuns, MAX_COLUMNS};
 use bedload_pages::{PageId, PageRead, PageStore};
-use bedload_trees::I64Order;
 use bedload_trees::be_tree::{BeTree, BeTreeOptions, PageVisitor};
+use bedload_trees::{I64Order, RowLayout};
 
 use crate::error::{Error, Result};
 use crate::rows::TableEntry;
@@ -58,6 +58,12 @@ pub(crate) fn check(schema: &TableSchema) -> Result<()> {
     if columns > COLUMNS_MAX {
         return Err(Error::schema(format!(
             "{columns} columns, and a table has at most {COLUMNS_MAX}"
+        )));
+    }
+    let bytes = schema.layout().fixed_len();
+    if bytes > ROW_BYTES_MAX {
+        return Err(Error::schema(format!(
+            "the columns of fixed length take {bytes} bytes a row, and a row has at most {ROW_BYTES_MAX}"
         )));
     }
     Ok(())

@@ -64,7 +64,7 @@ impl SparseFlush<'_> {
             .collect();
         let rows = new_rows(sparse, &in_order, &cells);
         let written = head.blocks(u64::MAX);
-        let expired = expired_files((table, sparse), &rows, &deletions, are_settled)?;
+        let expired = expired_files((table, sparse), (&rows, &written), &deletions, are_settled)?;
         deletions.extend(expired);
         let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
@@ -121,7 +121,7 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
 /// files that had some do not count, whatever they have left.
 fn expired_files(
     (table, sparse): (&TableEntry, &SparseEntry),
-    rows: &[NewRow<'_>],
+    (rows, written): (&[NewRow<'_>], &BTreeMap<i64, Vec<(u64, BlockRef)>>),
     deletions: &[Deletion],
     are_settled: &dyn Fn() -> bool,
 ) -> Result<Option<Deletion>> {
@@ -131,7 +131,7 @@ fn expired_files(
     let (shape, grid) = (&sparse.shape, sparse.grid);
     let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
     let files = sparse.files()?;
-    let is_whole = |&&file: &&i64| {
+    let is_whole = |&file: &i64| {
         let (first, end) = (begin(file), begin(file.saturating_add(1)));
         let touches = |deletion: &Deletion| *deletion.times.start() <= end && first <= *deletion.times.end();
         !deletions.iter().any(touches)
@@ -140,16 +140,28 @@ fn expired_files(
         let covers = |deletion: &Deletion| deletion.covers(row.time, row.sequence);
         !deletions.iter().any(covers)
     };
-    let newest = files.keys().rev().find(is_whole).map(|&file| begin(file));
-    let newest = newest.max(rows.iter().rev().find(is_left).map(|row| row.time));
-    let end_sequence = rows.iter().map(|row| row.sequence + 1).max().unwrap_or(0);
+    let written_files = || written.keys().map(|&block| shape.file_of(block).0);
+    let newest_file = files.keys().copied().rev().find(is_whole);
+    let newest_file = newest_file.max(written_files().rev().find(is_whole));
+    let newest = newest_file
+        .map(begin)
+        .max(rows.iter().rev().find(is_left).map(|row| row.time));
+    let of_rows = rows.iter().map(|row| row.sequence + 1);
+    let of_blocks = written.values().flatten().map(|(sequence, _)| sequence + 1);
+    let end_sequence = of_rows.chain(of_blocks).max().unwrap_or(0);
     let Some(expired) = table.expired(newest, table.end_sequence.max(end_sequence), are_settled) else {
         return Ok(None);
     };
     let (tick, _) = grid.tick(*expired.times.end());
     let kept = begin(shape.file_of(shape.place_of(tick).0).0);
-    let has_older = files.keys().next().is_some_and(|&file| begin(file) < kept)
-        || rows.first().is_some_and(|row| row.time < kept);
+    let first = files
+        .keys()
+        .next()
+        .copied()
+        .into_iter()
+        .chain(written_files().next());
+    let has_older =
+        first.min().is_some_and(|file| begin(file) < kept) || rows.first().is_some_and(|row| row.time < kept);
     Ok(kept.checked_sub(1).filter(|_| has_older).map(|last| Deletion {
         times: i64::MIN..=last,
         ..expired

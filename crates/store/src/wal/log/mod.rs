@@ -98,6 +98,8 @@ struct State {
     written: u64,
     synced: u64,
     extent: Extent,
+    /// Whether the disk was full since the last checkpoint.
+    is_tight: bool,
     /// Segments before the present one, ascending.
     ended: Vec<Ended>,
     /// Spare segments, the longest last (rule 6).
@@ -278,6 +280,7 @@ impl Log {
             end: position,
             written: position,
             synced: position,
+            is_tight: false,
             spares: Vec::new(),
             writing: false,
             syncing: false,
@@ -433,7 +436,7 @@ impl Log {
     /// Removes segments that end at or before `position`, or makes spares of them: those that this
     /// log has written or found, and no others, whatever their names.
     pub(crate) fn remove_before(&self, position: u64) -> Result<()> {
-        let (ended, mut bytes) = {
+        let (mut ended, mut bytes) = {
             let mut state = self.state.lock();
             let ends = state.ended.iter().skip(1).map(|next| next.start);
             let ends = ends.chain([state.segment.start]);
@@ -446,8 +449,8 @@ impl Log {
         };
         let mut spares = Vec::new();
         let mut outcome = Ok(());
-        let mut left = ended.into_iter();
-        for ended in left.by_ref() {
+        let mut removed = 0;
+        for ended in &ended {
             let kept = ended
                 .extent
                 .filter(|extent| bytes + extent.claimed <= SPARE_BYTES_MAX);
@@ -458,16 +461,22 @@ impl Log {
                 }),
                 None => remove_own(&*self.disk, &ended.path, ended.id),
             };
+            // What stands in its place is not removed later, either.
+            removed += usize::from(matches!(outcome, Ok(()) | Err(Error::Replaced { .. })));
             if outcome.is_err() {
                 break;
             }
         }
+        // The next checkpoint tries again.
+        let left = ended.drain(removed..);
         let synced = self
             .disk
             .sync_dir(&self.dir)
             .map_err(|source| Error::io(&self.dir, "sync", source));
         let mut state = self.state.lock();
         state.ended.splice(0..0, left);
+        // There was space for a checkpoint.
+        state.is_tight = false;
         if synced.is_ok() {
             state.spares.append(&mut spares);
             state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
@@ -475,10 +484,13 @@ impl Log {
         outcome.and(synced)
     }
 
-    /// Removes the spares: nothing will be written over them, or their space is needed. Whether
-    /// there were any.
+    /// Removes the spares: nothing will be written over them, or their space is needed. Until the
+    /// next checkpoint nothing is claimed ahead. Whether there were any.
     pub(crate) fn give_back(&self) -> Result<bool> {
-        let spares = std::mem::take(&mut self.state.lock().spares);
+        let mut state = self.state.lock();
+        let spares = std::mem::take(&mut state.spares);
+        state.is_tight = true;
+        drop(state);
         for (spare, _) in &spares {
             remove_own(&*self.disk, &spare.path, spare.id)?;
         }
@@ -560,7 +572,8 @@ impl State {
         let failed = |source| Error::io(&segment.path, "extend", source);
         let needed = segment.offset(end).next_multiple_of(BLOCK);
         let from = self.extent.written;
-        let is_zeroed = fills_ahead && needed > from && end - self.end <= ZEROED_RECORD_BYTES;
+        let is_zeroed =
+            fills_ahead && !self.is_tight && needed > from && end - self.end <= ZEROED_RECORD_BYTES;
         let zeros = from
             .next_multiple_of(ZERO_BYTES)
             .clamp(ZERO_BYTES, ZERO_BYTES_MAX);
@@ -571,7 +584,11 @@ impl State {
         };
         let mut is_zeroed = is_zeroed;
         if to > self.extent.claimed {
-            let claim = to.next_multiple_of(CLAIM_BYTES);
+            let claim = match self.is_tight {
+                // Space that was set aside for a checkpoint may be all there is.
+                true => to,
+                false => to.next_multiple_of(CLAIM_BYTES),
+            };
             self.extent.claimed = match segment.file.allocate(claim).map_err(failed) {
                 // On a disk that is nearly full a record takes what it needs, and nothing ahead.
                 Err(Error::NoSpace { .. }) if needed < claim => {

@@ -147,6 +147,56 @@ fn segments_are_written_over_those_before_and_show_nothing_of_them() {
 }
 
 #[test]
+fn a_segment_that_cannot_be_removed_is_removed_after_the_next_checkpoint() {
+    let mut failed = 0;
+    for call in 0..3 {
+        let disk = SimDisk::new(1);
+        let (log, dir) = begin(&disk);
+        let mut first = 0;
+        for _ in 0..2 {
+            log.sync_to(log.append(&[3]).expect("a sound disk"))
+                .expect("a sound disk");
+            first = log.rotate().expect("a sound disk");
+        }
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind: FaultKind::Error,
+        }));
+        failed += usize::from(log.remove_before(first).is_err());
+        disk.set_fault(None);
+        log.remove_before(first).expect("a sound disk");
+        let left = list(&disk, dir).expect("a sound disk");
+        let left: Vec<u64> = left.into_iter().map(|(start, _)| start).collect();
+        assert_eq!(left, [first], "call {call}");
+    }
+    assert!(failed > 1, "{failed} removals failed");
+}
+
+#[test]
+fn nothing_is_claimed_ahead_on_a_full_disk() {
+    let disk = SimDisk::new(1);
+    let (log, dir) = begin(&disk);
+    let mut start = 0;
+    let claimed = |start: u64| {
+        let path = dir.join(format!("{start:016x}.log"));
+        let file = disk.open(&path).expect("there");
+        file.disk_bytes().expect("a sound disk")
+    };
+    let mut append_after = |checkpoint: bool| {
+        start = log.rotate().expect("a sound disk");
+        log.give_back().expect("a sound disk");
+        if checkpoint {
+            log.remove_before(start).expect("a sound disk");
+        }
+        log.sync_to(log.append(&[3]).expect("a sound disk"))
+            .expect("a sound disk");
+        claimed(start)
+    };
+    assert_eq!(append_after(false), BLOCK_BYTES as u64);
+    assert_eq!(append_after(true), CLAIM_BYTES);
+}
+
+#[test]
 fn a_sync_reaches_what_was_written_without_one() {
     let disk = SimDisk::new(1);
     let (log, dir) = begin(&disk);
