@@ -101,6 +101,11 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
             check_ticks(column, *unit, TimeUnit::Second, name)?;
             return exact(column, to, name);
         }
+        // Arrow has no such cast.
+        (DataType::BinaryView, DataType::FixedSizeBinary(_)) => {
+            let plain = cast(column, &DataType::Binary).map_err(|_| lossy())?;
+            return conform_column(&plain, to, name);
+        }
         (
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_),
             DataType::FixedSizeBinary(_) | DataType::Binary,

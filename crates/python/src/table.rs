@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
+use bedload_times::Zone;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -137,15 +138,18 @@ impl Table {
             .fields()
             .iter()
             .map(|field| {
-                let kept = match field.data_type() {
-                    DataType::Date32 | DataType::Date64 if *field.name() == name => {
-                        DataType::Timestamp(TimeUnit::Second, None)
+                let kept = match kept_type(field.data_type()) {
+                    DataType::Date32 if *field.name() == name => DataType::Timestamp(TimeUnit::Second, None),
+                    // Nobody could read times of a zone that there is not.
+                    DataType::Timestamp(unit, Some(zone)) => {
+                        let zone = Zone::parse(&zone).map_err(|error| error::schema(error.to_string()))?;
+                        DataType::Timestamp(unit, Some(zone.name().into()))
                     }
-                    other => kept_type(other),
+                    other => other,
                 };
-                Field::new(field.name(), kept, field.is_nullable())
+                Ok(Field::new(field.name(), kept, field.is_nullable()))
             })
-            .collect();
+            .collect::<PyResult<_>>()?;
         TableSchema::new(Arc::new(Schema::new(fields)), &name).map_err(error::of_store)
     }
 }

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -77,6 +78,50 @@ def test_polars(db: bedload.Database) -> None:
     assert read.schema["at"] == pl.Datetime("us", ZONE)
     assert read.equals(frame.with_columns(pl.col("kind").cast(pl.String)).sort("at"))
     assert pl.DataFrame(table.range()).equals(read)
+
+
+def test_bytes_of_one_length_through_polars(db: bedload.Database) -> None:
+    rows = pa.table({"at": pa.array([1, 2], pa.timestamp("s")), "key": pa.array([b"abc", None], pa.binary(3))})
+    table = db.table("t", rows, create=True)
+    table.append(rows)
+    table.append(table.range().to_polars())
+    assert table.range(columns=["key"]).to_pyarrow()["key"].to_pylist() == [b"abc", b"abc", None, None]
+
+
+def test_zones_are_those_that_can_be_read(db: bedload.Database) -> None:
+    def create(zone: str) -> bedload.Table:
+        return db.table(f"of {zone}", pa.schema([("at", pa.timestamp("s", zone))]), create=True)
+
+    for zone in ["utc", "Europe/Nowhere", "+25"]:
+        with pytest.raises(bedload.SchemaError, match="zone"):
+            create(zone)
+    assert create("Z").zone == "UTC"
+    table = create("+02")
+    table.append({"at": ["2020-01-01T00:00"]})
+    first = table.first()
+    assert first is not None and str(first["at"]) == "2020-01-01 00:00:00+02:00"
+    assert db.tables() == ["of Z", "of +02"]
+    db.info()
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_seconds_are_marked_in_parquet(db: bedload.Database, tmp_path: Path, unit: str) -> None:
+    table = db.table("t", pa.schema([("at", pa.timestamp(unit))]), create=True)
+    table.append({"at": [1, 2]})
+    table.range().to_parquet(tmp_path / "rows.parquet")
+    marks = pq.read_schema(tmp_path / "rows.parquet").field("at").metadata or {}
+    assert marks.get(b"bedload.unit") == (b"s" if unit == "s" else None)
+
+
+def test_bounds_beyond_the_last_time(db: bedload.Database) -> None:
+    table = db.table("t", pa.schema([("at", pa.timestamp("ns"))]), create=True)
+    table.append({"at": pa.array([-(2**63), 0, 2**63 - 1], pa.timestamp("ns"))})
+    assert [table.count(None, "2300-01-01"), table.count("2300-01-01"), table.count("2300-01-01", "2400-01-01")] == [3, 0, 0]
+    assert [table.count("1600-01-01"), table.count(None, "1600-01-01"), table.count("1500-01-01", "1600-01-01")] == [3, 0, 0]
+    table.delete("2300-01-01", None)
+    assert table.count() == 3
+    table.delete(None, "2300-01-01")
+    assert table.count() == 0
 
 
 def test_pandas(db: bedload.Database) -> None:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import bedload
 import numpy as np
@@ -737,8 +737,10 @@ def test_threads_read_while_others_write(db: bedload.Database) -> None:
     assert table.count() == 9_000
 
 
-def _use(table: bedload.Table, rows: bedload.Rows, answers: "multiprocessing.Queue[str]") -> None:
-    for use in (lambda: table.append(rows_of([1])), table.count, table.first, rows.to_pyarrow):
+def _use(
+    table: bedload.Table, rows: bedload.Rows, begun: Iterator[object], answers: "multiprocessing.Queue[str]"
+) -> None:
+    for use in (lambda: table.append(rows_of([1])), table.count, table.first, rows.to_pyarrow, lambda: next(begun)):
         try:
             answers.put(f"no error: {use()!r}")
         except bedload.InheritedError as error:
@@ -748,9 +750,10 @@ def _use(table: bedload.Table, rows: bedload.Rows, answers: "multiprocessing.Que
 def test_a_forked_child_is_told(table: bedload.Table) -> None:
     context = multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[str] = context.Queue()
-    child = context.Process(target=_use, args=(table, table.range(), answers))
+    begun = iter(pa.RecordBatchReader.from_stream(table.range()))
+    child = context.Process(target=_use, args=(table, table.range(), begun, answers))
     child.start()
-    for _ in range(4):
+    for _ in range(5):
         assert "a process must open a store for itself" in answers.get(timeout=30)
     child.join()
     assert table.count() == 4

@@ -81,7 +81,8 @@ class Rows:
 
         rows = 0
         reader = pyarrow.RecordBatchReader.from_stream(self)
-        with unfinished(path, options) as place, parquet.ParquetWriter(place, reader.schema, **options) as writer:
+        schema = _marked(reader.schema)
+        with unfinished(path, options) as place, parquet.ParquetWriter(place, schema, **options) as writer:
             pending: List[Any] = []
             waiting = 0
             for batch in reader:
@@ -120,6 +121,17 @@ class Rows:
         except Error as error:
             lines.append(f"  {error}")
         return "\n".join(lines)
+
+
+def _marked(schema: "pyarrow.Schema") -> "pyarrow.Schema":
+    """The schema with a mark at times in seconds. Parquet has none, so they are written as milliseconds, and the mark
+    tells the command what they were."""
+    import pyarrow
+
+    for position, field in enumerate(schema):
+        if pyarrow.types.is_timestamp(field.type) and field.type.unit == "s":
+            schema = schema.set(position, field.with_metadata({"bedload.unit": "s"}))
+    return schema
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from ._times import (
     Interval,
     Time,
     TimeType,
-    bound,
+    bounds,
     interval_ticks,
     nanos_of,
     of_ticks,
@@ -129,8 +129,7 @@ def _range(
     if limit is not None and limit < 0:
         raise SchemaError(f"the limit is {limit}; it must not be negative")
     args = (
-        bound(start, kind),
-        bound(stop, kind),
+        *bounds(start, stop, kind),
         None if columns is None else list(columns),
         schema.conditions(where),
         reverse,
@@ -255,7 +254,7 @@ class Table:
     def delete(self, start: Optional[Time], stop: Optional[Time]) -> None:
         """Removes the rows with ``start <= time < stop``; ``None`` is no bound."""
         kind = self._schema.kinds[self.time]
-        self._native.delete(bound(start, kind), bound(stop, kind))
+        self._native.delete(*bounds(start, stop, kind))
 
     def set_retention(self, keep: Optional[Interval]) -> None:
         """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever. A row with a time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -28,7 +28,7 @@ _NANOS_OF_STEPS = {"W": 7 * 1440 * _MINUTE, "D": 1440 * _MINUTE, "h": 60 * _MINU
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _TIME_OF_DAY = re.compile(r"T?([01][0-9]|2[0-3])(?::?([0-5][0-9])(?::?([0-5][0-9])(?:[.,]([0-9]{1,9}))?)?)?")
-_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?")
 
 
 class TimeType(NamedTuple):
@@ -44,7 +44,7 @@ def zone_info(name: str) -> dt.tzinfo:
         return dt.timezone.utc
     if fixed := _OFFSET.fullmatch(name):
         sign, hours, minutes = fixed.groups()
-        offset = dt.timedelta(hours=int(hours), minutes=int(minutes))
+        offset = dt.timedelta(hours=int(hours), minutes=int(minutes or 0))
         return dt.timezone(-offset if sign == "-" else offset)
     try:
         return ZoneInfo(name)
@@ -104,12 +104,18 @@ def nanos_of(value: Time, kind: TimeType) -> int:
     )
 
 
-def bound(value: Optional[Time], kind: TimeType) -> Optional[int]:
-    """The first tick at or after a time: rows from it on, or before it, are those from the time on or before it."""
-    if value is None:
-        return None
-    ticks = -(-nanos_of(value, kind) // NANOS[kind.unit])
-    return min(max(ticks, I64_MIN), I64_MAX)
+def bounds(start: Optional[Time], stop: Optional[Time], kind: TimeType) -> Tuple[Optional[int], Optional[int]]:
+    """The ticks of ``start <= time < stop``, in 64 bits."""
+    # The first tick at or after a time: rows from it on, or before it, are those from the time on or before it.
+    first = None if start is None else -(-nanos_of(start, kind) // NANOS[kind.unit])
+    end = None if stop is None else -(-nanos_of(stop, kind) // NANOS[kind.unit])
+    if (first is not None and first > I64_MAX) or (end is not None and end < I64_MIN):
+        return I64_MAX, I64_MIN
+    # A bound beyond all ticks on its own side bounds nothing.
+    return (
+        None if first is None or first < I64_MIN else first,
+        None if end is None or end > I64_MAX else end,
+    )
 
 
 def whole(value: Time, kind: TimeType) -> Optional[int]:
