@@ -12,6 +12,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use bedload_columns::Predicate;
 
+use crate::engine::Process;
 use crate::error::{Error, Result};
 use crate::mark::{Mark, StoreIdentity, Unseen};
 use crate::rows::{Deletions, Filter, Place, Projection, StopHandle};
@@ -28,7 +29,7 @@ const BATCH_BYTES: usize = 512 << 10;
 
 /// Rows of a table within a time range, ascending by time; rows of one time in the order of their
 /// arrival. An iterator of record batches of at most 8,192 rows, of fewer if rows are wide: a batch
-/// has about 512 KiB of values.
+/// has about 512 KiB of values of fixed length, or 16 MiB with text and bytes.
 ///
 /// A scan reads one consistent state: that of the moment it was made, or of its snapshot.
 ///
@@ -57,6 +58,8 @@ const BATCH_BYTES: usize = 512 << 10;
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan {
     store_identity: StoreIdentity,
+    /// A process that inherits the scan through `fork` does not learn which pages are written over.
+    process: Process,
     view: Arc<View>,
     table: Arc<StoredTable>,
     projection: Projection,
@@ -68,6 +71,8 @@ pub struct Scan {
     from: Bound<Place>,
     to: Bound<Place>,
     reverse: bool,
+    /// Whether a method changed what is read after the first batch, and could not say so.
+    is_late: bool,
     /// Rows still to be given.
     remaining: u64,
     /// None before the first batch.
@@ -97,6 +102,7 @@ impl Scan {
         let projection = Projection::all(table.entry.schema.clone());
         Self {
             store_identity,
+            process: Process::current(),
             view,
             table,
             projection,
@@ -106,6 +112,7 @@ impl Scan {
             from,
             to,
             reverse: false,
+            is_late: false,
             remaining: u64::MAX,
             rows: None,
             store: None,
@@ -128,8 +135,9 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// The table has no such column.
+    /// The table has no such column; the scan has begun.
     pub fn columns(mut self, names: &[&str]) -> Result<Self> {
+        self.check_not_begun()?;
         let schema = self.table.entry.schema.clone();
         let columns = names
             .iter()
@@ -170,29 +178,34 @@ impl Scan {
     /// # Errors
     ///
     /// The table has no such column, or it has another type than the value that it is compared
-    /// with.
+    /// with; the scan has begun.
     pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
+        self.check_not_begun()?;
         self.filter.add(&self.table.entry.schema, column, predicate)?;
         Ok(self)
     }
 
     /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the
-    /// order of arrival.
+    /// order of arrival. In place of batches there is an error if the table is sparse, whose rows
+    /// have no such numbers, or if the scan had begun.
     pub fn with_sequence(mut self) -> Self {
+        self.is_late |= self.rows.is_some();
         let columns = self.projection.columns().collect();
         self.projection = Projection::new(self.table.entry.schema.clone(), columns, true);
         self
     }
 
-    /// Descending: the latest row first.
+    /// The other way round: descending, the latest row first, or ascending again. If the scan had
+    /// begun, there is an error in place of further batches.
     pub fn rev(mut self) -> Self {
+        self.is_late |= self.rows.is_some();
         self.reverse = !self.reverse;
         self
     }
 
-    /// At most so many rows.
+    /// At most so many rows, or so many more if the scan has begun.
     pub fn limit(mut self, rows: u64) -> Self {
-        self.remaining = rows;
+        self.remaining = self.remaining.min(rows);
         self
     }
 
@@ -319,6 +332,7 @@ impl Scan {
 
     /// As [`known_count`](Self::known_count), with the rows that were deleted since the last flush.
     pub(crate) fn count_at_most(&self) -> Result<Option<u64>> {
+        self.check_process()?;
         if !self.filter.is_empty() || self.filter.since().is_some() || self.rows.is_some() {
             return Ok(None);
         }
@@ -357,6 +371,21 @@ impl Scan {
         }
     }
 
+    /// What is read is settled with the first batch.
+    fn check_not_begun(&self) -> Result<()> {
+        if self.rows.is_some() || self.is_late {
+            return Err(Error::schema(
+                "the scan has begun: choose columns, conditions and direction before its first batch",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_process(&self) -> Result<()> {
+        let data = self.view.pages.path();
+        self.process.check(data.parent().unwrap_or(data))
+    }
+
     /// The rows of a batch with sequence numbers that were not seen at some moment.
     fn without_others(&self, batch: &RecordBatch, since: Unseen) -> Result<RecordBatch> {
         let last = batch.num_columns() - 1;
@@ -375,6 +404,10 @@ impl Scan {
     }
 
     fn next_of_any_age(&mut self) -> Result<Option<RecordBatch>> {
+        self.check_process()?;
+        if self.is_late {
+            self.check_not_begun()?;
+        }
         if self.remaining == 0 {
             return Ok(None);
         }

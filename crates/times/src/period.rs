@@ -92,8 +92,23 @@ impl Clock {
             None => [0; 2],
         };
         let [first, last] = offsets.map(|ahead| local.and_utc().timestamp() - i64::from(ahead));
-        let returned = self.date(last - 1).is_some_and(|before| before < date);
-        Some(if returned { last } else { first })
+        if self.date(last - 1).is_some_and(|before| before < date) {
+            return Some(last);
+        }
+        if self.date(first - 1).is_none_or(|before| before < date) {
+            return Some(first);
+        }
+        // Clocks skipped midnight, and some time before it.
+        let (mut before, mut since) = (first - 86_400, first);
+        while since - before > 1 {
+            let middle = before.midpoint(since);
+            if self.date(middle)? < date {
+                before = middle;
+            } else {
+                since = middle;
+            }
+        }
+        Some(since)
     }
 }
 
@@ -127,6 +142,11 @@ mod tests {
         let skipped = 1_541_300_400;
         assert_eq!(day(skipped - 1), ("2018-11-03".to_owned(), Some(skipped)));
         assert_eq!(day(skipped).0, "2018-11-04");
+        // Those of Toronto went from 1919-03-30T23:30 to 1919-03-31T00:30.
+        let both = |tick| period(tick, Second, Some("America/Toronto"), Period::Day);
+        let skipped = -1_601_753_400;
+        assert_eq!(both(skipped - 1), ("1919-03-30".to_owned(), Some(skipped)));
+        assert_eq!(both(skipped).0, "1919-03-31");
         let repeated = 1_518_919_200;
         assert_eq!(
             day(repeated - 1),

@@ -51,6 +51,7 @@ pub(crate) use group::Group;
 #[cfg(any(test, fuzzing))]
 pub(crate) use lock::decode as lock_holder;
 pub use metrics::Metrics;
+pub(crate) use process::Process;
 pub use salvage::SalvageReport;
 pub(crate) use salvage::{inspect, salvage};
 pub(crate) use state::Engine;

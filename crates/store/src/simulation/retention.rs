@@ -191,3 +191,23 @@ fn rows_from_the_future_make_none_of_today_too_old() {
         }
     }
 }
+
+/// Late rows that are still at the root count for every leaf of the tree, the last one among them.
+#[test]
+fn late_rows_are_not_taken_for_the_newest() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().head_bytes(4 << 20)).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    for times in [0..ROWS, 5..11] {
+        table.append(&batch(times, 0)).expect("a sound disk");
+        store.flush().expect("a sound disk");
+    }
+    table.delete_range(700..).expect("a sound disk");
+    store.flush().expect("a sound disk");
+    assert_eq!(count(&table), 706);
+    table
+        .set_retention(Some(Duration::from_secs(100)))
+        .expect("a sound disk");
+    assert_eq!(count(&table), 101);
+}

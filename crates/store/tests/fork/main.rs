@@ -18,7 +18,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{
-    Error, Grid, Layout, Mark, Options, PendingAppend, Result, Snapshot, Store, Table, TableSchema,
+    Error, Grid, Layout, Mark, Options, PendingAppend, Result, Scan, Snapshot, Store, Table, TableSchema,
 };
 
 /// Rows of a batch.
@@ -37,9 +37,12 @@ struct Handles {
     pending: Cell<Option<PendingAppend>>,
     mark: Mark,
     snapshot: Snapshot,
+    /// Of two scans, one has begun.
+    scan: Cell<Option<Scan>>,
+    begun: Cell<Option<Scan>>,
 }
 
-const ATTEMPTS: [Attempt; 21] = [
+const ATTEMPTS: [Attempt; 23] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
@@ -67,6 +70,14 @@ const ATTEMPTS: [Attempt; 21] = [
     ("read a row", |it| it.table.get(0).map(drop)),
     ("read what is new", |it| it.table.since(it.mark).map(drop)),
     ("read a snapshot", |it| it.snapshot.range("t", ..).map(drop)),
+    ("count the rows of a scan", |it| {
+        let scan = it.scan.take();
+        scan.map_or(Ok(()), |scan| scan.count().map(drop))
+    }),
+    ("go on with a scan", |it| {
+        let next = it.begun.take().and_then(|mut scan| scan.next());
+        next.map_or(Ok(()), |batch| batch.map(drop))
+    }),
     ("flush", |it| it.store.flush()),
     ("create a table", |it| {
         create(&it.store, "another", Layout::Indexed).map(drop)
@@ -163,6 +174,8 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
     store.flush().map_err(text)?;
     let mark = table.mark();
     let snapshot = store.snapshot();
+    let (scan, mut begun) = (table.range(..).map_err(text)?, table.range(..).map_err(text)?);
+    begun.next().transpose().map_err(text)?;
     // Blocks that are written at once, for which there is a thread.
     sparse.append(&batch(0..100_000)).map_err(text)?;
     let mut written = ROWS;
@@ -182,6 +195,8 @@ fn try_in_child(background: bool, attempt: Option<Attempt>) -> std::result::Resu
         pending: Cell::new(Some(pending)),
         mark,
         snapshot,
+        scan: Cell::new(Some(scan)),
+        begun: Cell::new(Some(begun)),
     };
     let mut handles = Some(handles);
     let before = files(&path);

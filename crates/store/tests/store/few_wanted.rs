@@ -159,3 +159,37 @@ fn one_long_text_makes_no_small_batches() {
     assert_eq!(rows, 3000);
     assert!(batches <= 3, "{batches} batches");
 }
+
+/// The rows that were deleted take memory as long as those do that are left beside them.
+#[test]
+fn rows_that_are_deleted_count_as_memory() {
+    const APART: i64 = 8192;
+    let (_dir, store) = open();
+    let table = store.create_table("t", schema()).expect("fresh");
+    let row = |time: i64| TestRow {
+        text: Some("x".repeat(200)),
+        ..TestRow::numbered(time, 0)
+    };
+    for first in (0..40 * APART).step_by(1 << 14) {
+        append(&table, &(first..first + (1 << 14)).map(row).collect::<Vec<_>>()).expect("appends");
+    }
+    store.flush().expect("flushes");
+    for first in (0..40 * APART).step_by(APART as usize) {
+        table.delete_range(first + 1..first + APART).expect("deletes");
+    }
+    let mut scan = table.range(..).expect("there");
+    let mut rows = 0;
+    let measured = allocation_counter::measure(|| {
+        let first = scan.next().expect("there are rows").expect("reads");
+        rows = first.num_rows();
+    });
+    assert!(
+        measured.bytes_max < 40 << 20,
+        "{} bytes for {rows} rows",
+        measured.bytes_max
+    );
+    assert_eq!(
+        rows + scan.map(|batch| batch.expect("reads").num_rows()).sum::<usize>(),
+        40
+    );
+}

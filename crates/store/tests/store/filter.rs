@@ -93,3 +93,49 @@ fn a_filter_that_does_not_fit_is_refused() {
         .expect("it fits");
     assert_eq!(scan.count().expect("reads"), 1);
 }
+
+#[test]
+fn what_a_scan_reads_is_settled_with_its_first_batch() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::create(dir.path().join("store")).expect("creates");
+    let batch = batch(20_000);
+    let schema = TableSchema::new(batch.schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    table.append(&batch).expect("appends");
+    let begun = || {
+        let mut scan = table.range(..).expect("there");
+        let first = scan.next().expect("there are rows").expect("reads");
+        (scan, first.num_rows())
+    };
+    let none = Predicate::compare(Operator::Lt, &Int32Array::from(vec![0])).expect("comparable");
+    let refused = [
+        begun().0.filter("ascending", none),
+        begun().0.columns(&["ascending"]),
+    ];
+    for refused in refused {
+        assert!(
+            refused
+                .expect_err("it has begun")
+                .to_string()
+                .contains("has begun")
+        );
+    }
+    for mut scan in [begun().0.rev(), begun().0.with_sequence()] {
+        let next = scan.next().expect("an error");
+        assert!(next.expect_err("it had begun").to_string().contains("has begun"));
+    }
+    let (scan, first) = begun();
+    assert_eq!(scan.count().expect("reads"), 20_000 - first as u64);
+    let (scan, _) = begun();
+    assert_eq!(scan.limit(10).limit(20).count().expect("reads"), 10);
+    assert_eq!(
+        table
+            .range(..)
+            .expect("there")
+            .limit(10)
+            .limit(20)
+            .count()
+            .expect("reads"),
+        10
+    );
+}

@@ -189,22 +189,25 @@ fn oldest<S: PageStore>(tree: &Body<S>) -> Result<Option<i64>> {
 /// the last ones that has lost all its rows.
 fn newest<S: PageRead>(tree: &Body<S>) -> Result<Option<i64>> {
     let mut interval = tree.leaf_interval(LeafTarget::Last)?;
+    let mut newest = None;
     loop {
-        if let Some(last) = interval.runs.iter().map(|run| run.last).max() {
-            return Ok(Some(Place::of_edge(last).time));
+        // Late rows that are still at the root count for every leaf, wherever they are to go.
+        newest = newest.max(interval.runs.iter().map(|run| run.last).max());
+        match interval.low {
+            Some(low) if newest.is_none_or(|newest| newest < low) => {
+                interval = tree.leaf_interval(LeafTarget::Before(low))?;
+            }
+            _ => return Ok(newest.map(|newest| Place::of_edge(newest).time)),
         }
-        let Some(low) = interval.low else {
-            return Ok(None);
-        };
-        interval = tree.leaf_interval(LeafTarget::Before(low))?;
     }
 }
 
-/// The greatest place of a tree, or where its last leaf begins; `None` if it has no rows.
+/// The greatest place of a tree, or where its last leaf begins, whichever is greater; `None` if it
+/// has no rows.
 fn right_edge<S: PageStore>(tree: &Body<S>) -> Result<Option<Place>> {
     let interval = tree.leaf_interval(LeafTarget::Last)?;
     let last = interval.runs.iter().map(|run| run.last).max();
-    Ok(last.or(interval.low).map(Place::of_edge))
+    Ok(last.max(interval.low).map(Place::of_edge))
 }
 
 /// Does the maintenance that is due after a flush of `rows` rows; returns how many rows it wrote.

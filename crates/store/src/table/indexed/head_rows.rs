@@ -78,10 +78,7 @@ impl HeadRows {
                 continue;
             };
             let places = self.run.places_of(rows.clone());
-            let own_bytes = match (&unpacked, &matching) {
-                (Some(_), Some(_)) => self.row_bytes() * rows.len(),
-                _ => 0,
-            };
+            let own_bytes = unpacked.as_ref().map_or(0, |_| self.row_bytes() * rows.len());
             return Ok(Some(Piece {
                 columns: wanted.numbered(columns(rows.clone(), &wanted.columns), &places),
                 places,

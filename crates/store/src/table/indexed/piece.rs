@@ -41,7 +41,7 @@ pub(super) struct PieceSize {
     /// Bytes that no row exceeds. For a leaf, which has few rows, the average stands in.
     pub(super) row_bytes_max: usize,
     /// Bytes that are there for this piece alone until the batch is built, however few of its rows
-    /// match.
+    /// are in it.
     pub(super) own_bytes: usize,
 }
 

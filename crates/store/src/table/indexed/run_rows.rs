@@ -171,7 +171,7 @@ fn read(
         size: PieceSize {
             row_bytes,
             row_bytes_max: row_bytes,
-            own_bytes: matching.as_ref().map_or(0, |_| bytes),
+            own_bytes: bytes,
         },
         rows: 0..rows.len(),
         places,

@@ -218,6 +218,7 @@ impl IndexedScan {
             let fit = fit.min(BATCH_BYTES_MAX / row_bytes.max(1)).max(1);
             let stretch = stretch_of(piece, limit, reverse);
             let looked_at = stretch.len();
+            let is_filtered = piece.matching.is_some();
             let (left, rest) = output.add((piece, set), stretch, fit.min(most - rows), (deletions, reverse));
             if reverse {
                 piece.rows.end = rest.end;
@@ -234,7 +235,10 @@ impl IndexedScan {
                 if !is_listed {
                     *listed = (self.batches, set);
                     output.sets.push(piece.columns.clone());
-                    bytes += own_bytes;
+                    // Rows that are left out take memory as long as the others do.
+                    if is_filtered || left < looked_at - rest.len() {
+                        bytes += own_bytes;
+                    }
                 }
             }
             let next = self.next_of(number);

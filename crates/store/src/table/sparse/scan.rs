@@ -521,7 +521,11 @@ impl<'s> BlockScan<'s> {
         let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
         let mut next = block;
         while run.len() * stride < READ_BYTES {
-            next += step;
+            // The last block of all has none after it.
+            let Some(following) = next.checked_add(step) else {
+                break;
+            };
+            next = following;
             if !(low.max(from)..=high.min(to)).contains(&next) {
                 break;
             }
