@@ -170,6 +170,7 @@ py-build: $(PY_VENV)/installed
 
 py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.10 or later, with venv)
 	rm -rf target/wheels
+	./scripts/third-party-notices crates/python > crates/python/LICENSE-THIRD-PARTY
 	cd crates/python && ../../$(PY_VENV)/bin/maturin build -q --release --locked --out ../../target/wheels
 	$(PY_RUN) -m pytest -q
 
