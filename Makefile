@@ -158,8 +158,8 @@ PY_RUN = cd crates/python && ../../$(PY_VENV)/bin/python
 
 $(PY_VENV)/installed: crates/python/pyproject.toml
 	$(PYTHON) -m venv $(PY_VENV)
-	$(PY_VENV)/bin/pip install -q 'maturin>=1.9,<2'
-	$(PY_VENV)/bin/python -c "import tomllib; extras = tomllib.load(open('crates/python/pyproject.toml', 'rb'))['project']; \
+	$(PY_VENV)/bin/pip install -q 'maturin>=1.9,<2' tomli
+	$(PY_VENV)/bin/python -c "import tomli; extras = tomli.load(open('crates/python/pyproject.toml', 'rb'))['project']; \
 		print(*extras['dependencies'], *extras['optional-dependencies']['test'], *extras['optional-dependencies']['lint'], sep='\n')" > $@.txt
 	$(PY_VENV)/bin/pip install -q -r $@.txt
 	touch $@
@@ -168,8 +168,9 @@ $(PY_VENV)/installed: crates/python/pyproject.toml
 py-build: $(PY_VENV)/installed
 	cd crates/python && VIRTUAL_ENV="$(CURDIR)/$(PY_VENV)" ../../$(PY_VENV)/bin/maturin develop --release --locked
 
-py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.11 or later, with venv)
+py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.10 or later, with venv)
 	rm -rf target/wheels
+	./scripts/third-party-notices crates/python > crates/python/LICENSE-THIRD-PARTY
 	cd crates/python && ../../$(PY_VENV)/bin/maturin build -q --release --locked --out ../../target/wheels
 	$(PY_RUN) -m pytest -q
 

@@ -31,6 +31,10 @@ mod value;
 mod wire;
 mod zone;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use directory::{ColumnDirectory, LeafDirectory};
 pub use error::{Error, Result};
 pub use leaf::{EncodeOptions, EncodedLeaf, LeafReader, encode};

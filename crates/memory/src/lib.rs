@@ -29,6 +29,10 @@ mod search;
 pub mod swa_buffer;
 mod sync;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use blink::hash::{BlinkHash, BlinkHashOptions};
 pub use blink::tree::BlinkTree;
 #[cfg(feature = "contract")]

@@ -24,6 +24,10 @@ mod page_set;
 mod page_store;
 mod read_ahead;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use error::{Error, Result};
 #[cfg(feature = "contract")]
 pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};

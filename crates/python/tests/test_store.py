@@ -283,7 +283,7 @@ def test_where_clocks_change_queries_and_rows_follow_one_rule(db: bedload.Databa
 
 def test_readings_around_a_change_are_found_again(db: bedload.Database) -> None:
     table = db.table("t", rows_of([], "us", "America/New_York"))
-    readings = ["2020-03-08T01:59:59.5", "2020-03-08T03:00", "2020-11-01T00:59", "2020-11-01T02:00", "1900-01-01"]
+    readings = ["2020-03-08T01:59:59.500", "2020-03-08T03:00", "2020-11-01T00:59", "2020-11-01T02:00", "1900-01-01"]
     table.append({"at": np.array(readings, "datetime64[us]"), "n": np.arange(5)})
     for n, reading in enumerate(readings):
         found = [table.get(reading), table.get(np.datetime64(reading)), table.get(dt.datetime.fromisoformat(reading))]

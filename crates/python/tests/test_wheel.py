@@ -31,6 +31,9 @@ def test_contents(wheel: zipfile.ZipFile) -> None:
     assert all(name.startswith((f"{info}/", "bedload.libs/")) for name in others), others
     for licence in ("LICENSE-APACHE", "LICENSE-MIT"):
         assert wheel.read(f"{info}/licenses/{licence}") == (ROOT / licence).read_bytes()
+    notices = wheel.read(f"{info}/licenses/LICENSE-THIRD-PARTY").decode()
+    assert all(f"\n{crate} v" in notices for crate in ("arrow-array", "numpy", "pyo3"))
+    assert "\nparquet v" not in notices, "the command's"
 
 
 def test_metadata(wheel: zipfile.ZipFile) -> None:

@@ -24,6 +24,10 @@
 
 mod estimator;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use estimator::{Estimate, Estimator, SavedOrder};
 
 use std::collections::VecDeque;

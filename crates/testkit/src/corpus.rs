@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 /// Gives each input in the corpus of a fuzz target to a function, which must return.
 ///
+/// The corpora are in the repository, not in the package: tests that call this run only there.
+///
 /// ```
 /// bedload_testkit::go_through_corpus("lock", |input| {
 ///     let _ = String::from_utf8_lossy(input);
@@ -12,7 +14,7 @@ use std::path::PathBuf;
 ///
 /// # Panics
 ///
-/// If the target has no corpus, or one that cannot be read.
+/// If the target has no corpus, as is so outside of the repository, or one that cannot be read.
 pub fn go_through_corpus(target: &str, run: impl Fn(&[u8])) {
     let corpora = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut inputs = 0;

@@ -15,6 +15,10 @@ pub mod linearizability;
 mod rng;
 pub mod workload;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use corpus::go_through_corpus;
 pub use effort::stride;
 pub use rng::Rng;

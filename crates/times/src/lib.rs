@@ -37,6 +37,10 @@ mod unit;
 mod written;
 mod zone;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use clock::{Clock, Point};
 pub use count::WrittenCount;
 pub use duration::{format_duration, parse_duration, parse_signed_duration};

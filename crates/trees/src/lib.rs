@@ -18,5 +18,9 @@ mod key_order;
 mod point;
 pub mod run;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use entry::{Columns, Entries, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
 pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};

@@ -2,5 +2,6 @@
 
 mod concurrent;
 mod documents;
+mod packages;
 mod prose;
 mod sequential;
