@@ -33,6 +33,7 @@ mod index;
 mod interrupts;
 mod key;
 mod list;
+mod locks;
 mod opened;
 mod order;
 mod pages;
