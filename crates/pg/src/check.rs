@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "relations are opened and locked by calls into PostgreSQL"
+    reason = "relations are opened and locked, and snapshots had, by calls into PostgreSQL"
 )]
 
 use std::fmt;
@@ -10,9 +10,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bedload_trees::be_tree::Level;
 use pgrx::iter::{SetOfIterator, TableIterator};
-use pgrx::{name, pg_extern, pg_sys};
+use pgrx::{PgSqlErrorCode, name, pg_extern, pg_sys};
 
 use crate::am::for_each_row;
+use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::{Entry, EntryRef};
 use crate::opened::Opened;
@@ -40,6 +41,9 @@ fn bedload_check_parts(index: pg_sys::Oid, heapallindexed: bool) -> SetOfIterato
 fn problems_of(index: pg_sys::Oid, heapallindexed: bool) -> Vec<String> {
     let opened = Opened::bedload(index, pg_sys::ShareLock);
     let _owner = opened.as_owner();
+    if heapallindexed {
+        refuse_older_snapshot(&opened);
+    }
     // SAFETY: the index is open and locked.
     let index = unsafe {
         pending::flush(opened.index);
@@ -52,6 +56,31 @@ fn problems_of(index: pg_sys::Oid, heapallindexed: bool) -> Vec<String> {
         check_order(&index, &mut problems, |_| {});
     }
     problems
+}
+
+/// Ends with an error if the transaction's snapshot sees versions of rows that the index lacks:
+/// those that had newer ones on their page when it was built. The server does not use it then,
+/// either.
+fn refuse_older_snapshot(opened: &Opened) {
+    // SAFETY: the index is open, so its row of `pg_index` is there; a transaction is under way.
+    let is_older = unsafe {
+        let index = &*opened.index;
+        (*index.rd_index).indcheckxmin
+            && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ.cast_signed()
+            && !pg_sys::TransactionIdPrecedes(
+                pg_sys::HeapTupleHeaderGetXmin((*index.rd_indextuple).t_data),
+                (*pg_sys::GetTransactionSnapshot()).xmin,
+            )
+    };
+    if is_older {
+        // SAFETY: the index is open.
+        let name = unsafe { name_of(opened.index) };
+        fail(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("index \"{name}\" cannot be checked by the snapshot of a transaction that is older"),
+            Some("Check it in a new transaction, or with heapallindexed => false.".to_owned()),
+        );
+    }
 }
 
 /// Entries ascend; shows each to `visit`.

@@ -46,6 +46,13 @@ fn harness_announced() -> Vec<i64> {
 // SAFETY: a process of the server has one thread. The suites that ask for this start none.
 unsafe impl Sync for PgPages {}
 
+/// How often this process has looked for a cancelled statement, and the most pages of runs that it
+/// has written between two looks.
+#[pg_extern(sql = false)]
+fn harness_interrupts() -> Vec<i64> {
+    hooks::interrupts().to_vec()
+}
+
 /// The pages of an index, whose relation stays open until the transaction ends.
 fn pages_of(index: pg_sys::Oid) -> PgPages {
     // SAFETY: opened and locked here; the end of the transaction closes it, if with a warning.

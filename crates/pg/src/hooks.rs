@@ -223,6 +223,33 @@ pub(crate) fn announced() -> [i64; 2] {
 }
 
 thread_local! {
+    /// How often this process has looked for a cancelled statement.
+    static INTERRUPT_POINTS: Cell<i64> = const { Cell::new(0) };
+    /// Pages of runs written since it has last, and the most between two looks.
+    static UNINTERRUPTED: Cell<[i64; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// Counts a look for a cancelled statement.
+pub(crate) fn note_interrupt_point() {
+    INTERRUPT_POINTS.set(INTERRUPT_POINTS.get() + 1);
+    let [_, most] = UNINTERRUPTED.get();
+    UNINTERRUPTED.set([0, most]);
+}
+
+/// Counts a page of a run that was written.
+pub(crate) fn note_written_page() {
+    let [since, most] = UNINTERRUPTED.get();
+    UNINTERRUPTED.set([since + 1, most.max(since + 1)]);
+}
+
+/// How often this process has looked for a cancelled statement, and the most pages of runs that it
+/// has written between two looks.
+pub(crate) fn interrupts() -> [i64; 2] {
+    let [_, most] = UNINTERRUPTED.get();
+    [INTERRUPT_POINTS.get(), most]
+}
+
+thread_local! {
     /// The points to pass until the one that raises an error; 0: none does; below it, until the one
     /// that crashes.
     static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };

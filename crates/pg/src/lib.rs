@@ -14,7 +14,8 @@
 //! | `worker` | the background worker of an index, which does the merges that commits have made due |
 //! | `sorter` | records sorted by the server, for the check |
 //! | `key` | entries: keys of one column or several, payloads, addresses of rows |
-//! | `compat`, `error`, `list` | where versions of the server differ; its errors and its lists |
+//! | `interrupts` | where a cancelled statement ends, and sorts that can be cancelled |
+//! | `compat`, `error`, `list`, `locks` | where versions of the server differ; its errors, its lists and its locks |
 
 #![expect(unsafe_code, reason = "symbols that the server looks up are exported by name")]
 
@@ -29,8 +30,10 @@ mod head;
 #[cfg(feature = "harness")]
 mod hooks;
 mod index;
+mod interrupts;
 mod key;
 mod list;
+mod locks;
 mod opened;
 mod order;
 mod pages;

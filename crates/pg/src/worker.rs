@@ -35,6 +35,7 @@ use pgrx::bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, SignalWakeFlags
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_guard, pg_sys};
 
 use crate::index::Index;
+use crate::locks::tag;
 
 /// The most workers at a time, over all databases; 0: commits do the work.
 static WORKERS_MAX: GucSetting<i32> = GucSetting::<i32>::new(2);
@@ -120,14 +121,14 @@ pub(crate) fn is_at(index: &Index) -> bool {
     }
     // SAFETY: the relation is open; the other is a variable of this process.
     let (database, id) = unsafe { (pg_sys::MyDatabaseId, (*index.pages().relation()).rd_id) };
-    !is_free(&page_of(database, id), SHARE)
+    !is_free(&lock_of(database, id), SHARE)
 }
 
 /// The lock of the worker of an index.
-fn page_of(database: pg_sys::Oid, id: pg_sys::Oid) -> pg_sys::LOCKTAG {
+fn lock_of(database: pg_sys::Oid, id: pg_sys::Oid) -> pg_sys::LOCKTAG {
     let fields = [database.to_u32(), id.to_u32(), 0];
     tag(
-        pg_sys::LockTagType::LOCKTAG_PAGE,
+        pg_sys::LockTagType::LOCKTAG_TUPLE,
         fields,
         0,
         pg_sys::USER_LOCKMETHOD,
@@ -198,17 +199,6 @@ fn call(index: &Index) -> bool {
         .enable_spi_access()
         .load_dynamic()
         .is_ok()
-}
-
-fn tag(kind: pg_sys::LockTagType::Type, fields: [u32; 3], number: u16, method: u32) -> pg_sys::LOCKTAG {
-    pg_sys::LOCKTAG {
-        locktag_field1: fields[0],
-        locktag_field2: fields[1],
-        locktag_field3: fields[2],
-        locktag_field4: number,
-        locktag_type: u8::try_from(kind).unwrap_or(u8::MAX),
-        locktag_lockmethodid: u8::try_from(method).unwrap_or(u8::MAX),
-    }
 }
 
 /// Takes a lock for as long as this process lives, if that needs no wait.
@@ -354,7 +344,7 @@ pub extern "C-unwind" fn bedload_worker(argument: pg_sys::Datum) {
             );
         }
     }
-    if !tried(|| try_keep(&page_of(database, id))) {
+    if !tried(|| try_keep(&lock_of(database, id))) {
         return;
     }
     let note = |called_at: i64| {

@@ -15,7 +15,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use pgrx::pg_sys;
 
 use crate::error::{FEWER_ENTRIES, Headroom, expect_memory, reserve};
-use crate::index::{ENTRY_LEN_MAX, interrupt_point};
+use crate::index::ENTRY_LEN_MAX;
+use crate::interrupts::{interrupt_point, sort};
 use crate::key::{Entry, Form, RECORD_HEADER_LEN};
 
 /// The most bytes that are written or read at once, and the fewest.
@@ -97,15 +98,9 @@ impl Sorter {
         self.len
     }
 
-    fn sort(&mut self) {
-        if !self.entries.is_sorted() {
-            self.entries.sort_unstable();
-        }
-    }
-
     /// Makes a stretch of the entries in memory.
     fn write(&mut self) {
-        self.sort();
+        sort(&mut self.entries);
         let stretch = Stretch::write(self.form, self.entries.drain(..));
         self.stretches.push_back(stretch);
         self.beside = 0;
@@ -114,7 +109,7 @@ impl Sorter {
     /// The entries, ascending.
     pub(super) fn finish(mut self) -> impl Iterator<Item = Entry> {
         if self.stretches.is_empty() {
-            self.sort();
+            sort(&mut self.entries);
             return Sorted::InMemory(self.entries.into_iter());
         }
         self.write();

@@ -45,7 +45,8 @@ impl KeyLock {
     /// The index stays open until the lock is released.
     unsafe fn take(index: pg_sys::Relation, hash: u64) -> Self {
         let [a, b, c, d, e, f, _, _] = hash.to_le_bytes();
-        // An index has no row locks of its own: any address will do that is one.
+        // An index has no row locks of its own: any address of an odd row will do. Locks of nodes
+        // are of row 0.
         let mut tag = pg_sys::ItemPointerData {
             ip_blkid: pg_sys::BlockIdData {
                 bi_hi: u16::from_le_bytes([a, b]),

@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
-use bedload_trees::be_tree::{FilterProbes, MaintenanceWork, Pressure, Progress, SealedBatch};
+use bedload_trees::be_tree::{self, FilterProbes, MaintenanceWork, Pressure, Progress, SealedBatch};
 
 use super::meta::{self, Work};
-use super::{Index, Tree, interrupt_point, wait};
+use super::{Index, Tree, wait};
 use crate::compat;
+use crate::interrupts::interrupt_point;
 use crate::key::{EntryOrder, EntryRow};
 use crate::pages::PgPages;
 use crate::worker;
+
+type Maintainer<'t> = be_tree::Maintainer<'t, EntryOrder, EntryRow, &'t PgPages>;
 
 /// A commit that finds maintenance due, and no worker to do it, does one step, and continues while
 /// it has written fewer than this many entries for each of its own: twice the cost of an entry's
 /// whole way down. So maintenance keeps up, and a small commit does not wait for the work that
 /// others left.
 const WORK_PER_ENTRY: u64 = 16;
-/// Pages that are merged between two looks at the cost limit of VACUUM, or for a cancelled worker.
+/// Pages that are merged between two looks for a cancelled statement or worker.
 const MAINTENANCE_PAGES: u64 = 64;
 /// How much may be pending in the root before commits are slowed, in hundredths of the amount at
 /// which it pushes down.
@@ -42,7 +45,7 @@ impl Index {
             }
             interrupt_point();
             // Another process makes room. It holds no latch that we could wait for.
-            if worker::is_at(self) || self.done(maintainer.finish_one()) != Progress::Paused {
+            if worker::is_at(self) || self.finish_one(&mut maintainer) != Progress::Paused {
                 wait();
             }
         };
@@ -56,7 +59,7 @@ impl Index {
             // that is not finished is lost with this call. Nodes tell which merges are due, so any
             // session can do the next one.
             let enough = WORK_PER_ENTRY * count;
-            while self.done(maintainer.finish_one()) == Progress::Paused {
+            while self.finish_one(&mut maintainer) == Progress::Paused {
                 interrupt_point();
                 if maintainer.done().entries_written > enough {
                     break;
@@ -64,6 +67,17 @@ impl Index {
             }
         }
         self.count_work(count, maintainer.done());
+    }
+
+    /// Does one whole step of what is due. It can be cancelled, and is lost then.
+    fn finish_one(&self, maintainer: &mut Maintainer<'_>) -> Progress {
+        loop {
+            let progress = self.done(maintainer.work_on_one(MAINTENANCE_PAGES));
+            if !maintainer.is_under_way() {
+                break progress;
+            }
+            interrupt_point();
+        }
     }
 
     /// Lets a worker catch up that is far behind, the longer the further it is.

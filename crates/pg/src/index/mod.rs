@@ -19,8 +19,9 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
 use crate::am::options::filter_bits;
 use crate::compat;
-use crate::error::{error_point, fail_with, name_of};
+use crate::error::{fail_with, name_of};
 use crate::head::{Appended, Dead, Head, Sorted};
+use crate::interrupts::interrupt_point;
 use crate::key::{Entry, EntryLen, EntryOrder, EntryRef, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
@@ -552,12 +553,6 @@ unsafe fn refuse(
     let hint = "Longer values cannot be indexed.\nConsider an index of a hash of the value: an operator class such as \
                 text_hash_ops keeps one.";
     report.set_detail(row).set_hint(hint).report(PgLogLevel::ERROR);
-}
-
-/// Ends with an error if the statement was cancelled.
-pub(crate) fn interrupt_point() {
-    pgrx::check_for_interrupts!();
-    error_point();
 }
 
 /// Lets another session get on, for a moment in which this one may be cancelled.

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "values come as datums")]
 
+use std::cell::Cell;
+
 use bedload_trees::I64Order;
 use pgrx::pg_sys;
 
@@ -93,11 +95,9 @@ impl Kind {
             Self::Hashed => unsafe {
                 let hash = pg_sys::index_getprocinfo(index, attribute, HASH_FUNCTION);
                 let collation = *(*index).rd_indcollation.offset(isize::from(attribute) - 1);
-                i64::from_le_bytes(
-                    pg_sys::FunctionCall2Coll(hash, collation, datum, pg_sys::Datum::from(0_i64))
-                        .value()
-                        .to_le_bytes(),
-                )
+                let seed = pg_sys::Datum::from(0_i64);
+                let hash = in_passing(|| pg_sys::FunctionCall2Coll(hash, collation, datum, seed));
+                i64::from_le_bytes(hash.value().to_le_bytes())
             },
         }
     }
@@ -170,6 +170,36 @@ impl Kind {
         word[8 - len..].copy_from_slice(&bytes[..len]);
         let (least, _) = self.limits();
         u64::from_be_bytes(word).cast_signed().wrapping_add(least)
+    }
+}
+
+thread_local! {
+    /// The memory context of such calls; null until the first one.
+    static PASSING: Cell<pg_sys::MemoryContext> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Returns the result of a function of the server that is passed by value, and frees the memory
+/// that the function has left allocated. `hash_numeric_extended` leaves a copy of each value with a
+/// short header, and all rows of a statement share one memory context.
+fn in_passing(call: impl FnOnce() -> pg_sys::Datum) -> pg_sys::Datum {
+    // SAFETY: the context stays as long as the process. An error leaves it current, and what
+    // catches the error restores its own.
+    unsafe {
+        if PASSING.get().is_null() {
+            PASSING.set(pg_sys::AllocSetContextCreateInternal(
+                pg_sys::TopMemoryContext,
+                c"bedload hash functions".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            ));
+        }
+        let before = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = PASSING.get();
+        let result = call();
+        pg_sys::CurrentMemoryContext = before;
+        pg_sys::MemoryContextReset(PASSING.get());
+        result
     }
 }
 

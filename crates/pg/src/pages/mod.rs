@@ -57,6 +57,7 @@ use bedload_pages::{Error, PageId, PageRead, PageStore, Reserved, Result, RunLif
 use pgrx::pg_sys;
 
 use crate::compat;
+use crate::locks;
 use batch::PgBatch;
 use buffer::Pin;
 pub(crate) use buffer::{Latch, Mode};
@@ -246,6 +247,16 @@ impl PgPages {
         persistence.cast_unsigned()
     }
 
+    /// The lock on the maintenance of a node: that of row 0 of its page, as an index locks no rows.
+    /// Locks of keys (`am/unique.rs`) are of odd rows.
+    fn maintenance_lock(&self, node: PageId) -> pg_sys::LOCKTAG {
+        // SAFETY: the relation is open.
+        let relation = unsafe { (*self.relation).rd_lockInfo.lockRelId };
+        let fields = [relation.dbId.to_u32(), relation.relId.to_u32(), node.get()];
+        let kind = pg_sys::LockTagType::LOCKTAG_TUPLE;
+        locks::tag(kind, fields, 0, pg_sys::DEFAULT_LOCKMETHOD)
+    }
+
     /// Whether other processes can open the index and read its pages.
     pub(crate) fn are_for_others(&self) -> bool {
         self.persistence() != pg_sys::RELPERSISTENCE_TEMP && !self.is_new() && !self.is_initial()
@@ -298,13 +309,14 @@ impl Drop for PgMaintenance<'_> {
     fn drop(&mut self) {
         self.store.maintained.borrow_mut().remove(&self.node);
         if !std::thread::panicking() {
-            // SAFETY: the relation is open, and the lock was taken with `self`.
-            unsafe { pg_sys::UnlockPage(self.store.relation, self.node.get(), MAINTENANCE_LOCK) };
+            let lock = self.store.maintenance_lock(self.node);
+            // SAFETY: the lock was taken with `self`.
+            unsafe { pg_sys::LockRelease(&raw const lock, MAINTENANCE_MODE, false) };
         }
     }
 }
 
-const MAINTENANCE_LOCK: pg_sys::LOCKMODE = pg_sys::ExclusiveLock.cast_signed();
+const MAINTENANCE_MODE: pg_sys::LOCKMODE = pg_sys::ExclusiveLock.cast_signed();
 
 impl PageRead for PgPages {
     type Guard<'s> = PgGuard;
@@ -402,9 +414,10 @@ impl PageStore for PgPages {
         if unsafe { pg_sys::RecoveryInProgress() } || self.maintained.borrow().contains(&node) {
             return None;
         }
-        // SAFETY: the relation is open.
-        let is_granted = unsafe { pg_sys::ConditionalLockPage(self.relation, node.get(), MAINTENANCE_LOCK) };
-        if !is_granted {
+        let lock = self.maintenance_lock(node);
+        // SAFETY: the tag is one of a lock.
+        let granted = unsafe { pg_sys::LockAcquire(&raw const lock, MAINTENANCE_MODE, false, true) };
+        if granted == pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
             return None;
         }
         self.maintained.borrow_mut().insert(node);

@@ -13,7 +13,7 @@ use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode, Pin};
 use super::header::{LIFE_LEN, PAGE_LEN, PAYLOAD_LEN, State, is_new, life, set_life, set_used};
-use super::{Life, MAINTENANCE_LOCK, PgPages, next_transaction};
+use super::{Life, MAINTENANCE_MODE, PgPages, next_transaction};
 use crate::error::error_point;
 
 /// Pages that the free space map names in vain before the file is extended instead.
@@ -345,10 +345,11 @@ impl PgPages {
 
     /// Waits for all maintenance of a node that began before the call.
     fn await_maintenance(&self, node: PageId) {
-        // SAFETY: the relation is open; the lock is given back at once. The wait can be cancelled.
+        let lock = self.maintenance_lock(node);
+        // SAFETY: the tag is one of a lock, which is given back at once. The wait can be cancelled.
         unsafe {
-            pg_sys::LockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
-            pg_sys::UnlockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
+            pg_sys::LockAcquire(&raw const lock, MAINTENANCE_MODE, false, false);
+            pg_sys::LockRelease(&raw const lock, MAINTENANCE_MODE, false);
         }
     }
 

@@ -136,6 +136,8 @@ impl RunWriter for PgRunWriter<'_> {
             "a payload of {} bytes does not fit in a page",
             payload.len()
         );
+        #[cfg(feature = "harness")]
+        crate::hooks::note_written_page();
         self.pages.push((page, payload.to_vec()));
         if self.pages.len() == RECORD_PAGES {
             self.flush();

@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 
 use crate::compat::{self, FileName};
 use crate::error::{FEWER_ENTRIES, Headroom, error_point, expect_memory, reserve};
+use crate::interrupts::{are_sorted, merge_sort, sort};
 use crate::key::Entry;
 
 /// Up to this many entries after the sorted ones of a view are scanned one by one.
@@ -102,9 +103,7 @@ impl Batch {
         let mut entries = Vec::new();
         reserve(&mut entries, self.len());
         entries.extend_from_slice(&self.entries);
-        if !entries.is_sorted() {
-            entries.sort_unstable();
-        }
+        sort(&mut entries);
         entries
     }
 
@@ -153,7 +152,7 @@ impl Batch {
             let more = self.entries.len() - view.len();
             reserve(&mut view, more);
             view.extend_from_slice(&self.entries[view.len()..]);
-            sort(&mut view);
+            merge(&mut view);
             self.view = view;
         }
         let start = self.view.partition_point(|entry| entry < from);
@@ -163,17 +162,16 @@ impl Batch {
         found.extend_from_slice(&self.view[start..end]);
         let unsorted = self.entries[self.view.len()..].iter();
         found.extend(unsorted.filter(|entry| (from..=to).contains(entry)).cloned());
-        if !found.is_sorted() {
-            sort(&mut found);
+        if !are_sorted(&found) {
+            merge(&mut found);
         }
         found
     }
 }
 
-/// Sorts entries of which the first are sorted: stable sorting finds those and merges the rest into
-/// them, by memory for half of them.
-fn sort(entries: &mut [Entry]) {
+/// Sorts entries of which the first are sorted.
+fn merge(entries: &mut [Entry]) {
     expect_memory(size_of_val(entries), FEWER_ENTRIES);
     error_point();
-    entries.sort();
+    merge_sort(entries);
 }

@@ -77,6 +77,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 use crate::am::options::{BATCH_ENTRIES_MAX, batch_entries};
 use crate::error::{fail, name_of};
 use crate::index::Index;
+use crate::interrupts::{are_sorted, merge_sort};
 use crate::key::Entry;
 use crate::list::ids;
 use batch::{Batch, Origin};
@@ -450,8 +451,8 @@ pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<
         for at in pending.positions(index) {
             found.extend(pending.batches[at].between(from, to));
         }
-        if !found.is_sorted() {
-            found.sort();
+        if !are_sorted(&found) {
+            merge_sort(&mut found);
         }
         found
     })

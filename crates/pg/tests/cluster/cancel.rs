@@ -6,7 +6,7 @@ use postgres::Client;
 use postgres::error::SqlState;
 
 use crate::cluster::Cluster;
-use crate::contract::declare;
+use crate::contract::{declare, is_raised};
 use crate::rows::{By, check, create_table, execute, number, same_rows};
 
 /// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot
@@ -160,4 +160,100 @@ fn a_scan_of_a_long_list_can_be_cancelled() {
             can_be_cancelled(&mut client);
         }
     }
+}
+
+/// How often the session has looked for a cancelled statement, and the most pages of runs that it
+/// has written between two looks.
+fn interrupts(client: &mut Client) -> [i64; 2] {
+    let counts = client.query_one("SELECT harness_interrupts()", &[]);
+    let counts: Vec<i64> = counts.expect("counts").get(0);
+    counts.try_into().expect("two counts")
+}
+
+/// Sorting under a locale's collation takes longer than anything else in a build, a commit and a
+/// scan of pending entries.
+#[test]
+fn sorts_can_be_cancelled() {
+    const ROWS: i64 = 120_000;
+    let cluster = Cluster::start_with("maintenance_work_mem = '256MB'\nbedload.batch_entries = 10000000");
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        &format!(
+            "CREATE TABLE s (k text COLLATE \"en-x-icu\"); CREATE TABLE t (LIKE s);
+             INSERT INTO s SELECT md5(i::text) FROM generate_series(1, {ROWS}) i;
+             CREATE INDEX t_k ON t USING bedload (k);
+             SET enable_seqscan = off; SET enable_bitmapscan = off"
+        ),
+    );
+    // Writing looks after each 1,024 entries. Sorting compares each of them more than twelve times,
+    // and looks after each 4,096 comparisons.
+    let (of_writing, of_sorting) = (ROWS / 1024, 12 * ROWS / 4096);
+    let raise = format!("SELECT harness_raise_at({})", of_sorting / 2);
+    let insert = "BEGIN; INSERT INTO t SELECT k FROM s";
+    for (before, sorts, writes) in [
+        ("BEGIN", "CREATE INDEX s_k ON s USING bedload (k)", of_writing),
+        (insert, "SELECT count(*) FROM t WHERE k < '0'", 0),
+        (insert, "COMMIT", of_writing),
+    ] {
+        execute(&mut client, before);
+        let [looks, _] = interrupts(&mut client);
+        execute(&mut client, sorts);
+        let looks = interrupts(&mut client)[0] - looks;
+        println!("{sorts}: {looks} looks");
+        assert!(looks >= writes + of_sorting, "{sorts}: {looks} looks");
+        execute(&mut client, "ROLLBACK; TRUNCATE t");
+        // An error in the middle of it.
+        execute(&mut client, &format!("{before}; {raise}"));
+        assert!(is_raised(client.batch_execute(sorts)), "{sorts}");
+        execute(&mut client, "ROLLBACK");
+        can_be_cancelled(&mut client);
+    }
+    // Entries that were sorted in vain are still there when the transaction goes on.
+    execute(&mut client, &format!("{insert}; SAVEPOINT a; {raise}"));
+    let count = "SELECT count(*) FROM t WHERE k >= ''";
+    assert!(is_raised(client.batch_execute(count)));
+    execute(&mut client, "ROLLBACK TO a");
+    assert_eq!(number(&mut client, count), ROWS);
+    execute(&mut client, "COMMIT");
+    assert_eq!(number(&mut client, count), ROWS);
+    check(&mut client, "t_k");
+}
+
+/// A commit that merges whole leaves can be cancelled meanwhile.
+#[test]
+fn merges_of_a_commit_can_be_cancelled() {
+    let cluster = Cluster::start_with("bedload.shrunk = 2");
+    let mut client = cluster.client();
+    declare(&mut client);
+    // Entries are long, so that leaves have many pages.
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8, more int8); CREATE INDEX t_k ON t USING bedload (k) INCLUDE (more)",
+    );
+    let insert = "INSERT INTO t SELECT (random() * 1e9)::int8, i, i FROM generate_series(1, 20000) i";
+    for _ in 0..40 {
+        execute(&mut client, insert);
+    }
+    let [_, most] = interrupts(&mut client);
+    println!("{most} pages");
+    // A merge goes on for 64 pages, half of them written.
+    assert!(most <= 64, "{most} pages were written between two looks");
+    let mut raised = 0;
+    for point in (100..1500).step_by(100) {
+        execute(
+            &mut client,
+            &format!("BEGIN; {insert}; SELECT harness_raise_at({point})"),
+        );
+        raised += u32::from(is_raised(client.batch_execute("COMMIT")));
+        execute(&mut client, "SELECT harness_raise_at(0)");
+    }
+    println!("{raised} errors");
+    assert!(raised > 5, "{raised} commits met an error");
+    can_be_cancelled(&mut client);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 10000000");
+    execute(&mut client, "VACUUM t");
+    check(&mut client, "t_k");
 }

@@ -15,6 +15,7 @@ pub(crate) fn declare(client: &mut Client) {
         "harness_fail(regclass, text, bool) RETURNS void",
         "harness_can_maintain(regclass) RETURNS bool",
         "harness_held_interrupts() RETURNS int8",
+        "harness_interrupts() RETURNS int8[]",
         "harness_lost(regclass) RETURNS int8",
         "harness_memory_of_scans(regclass, regclass, int8) RETURNS int8",
         "harness_raise_at(int4) RETURNS int4",

@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
+use postgres::error::SqlState;
+
 use crate::cluster::Cluster;
 use crate::memory::address_space;
 use crate::rows::{check, create_table, execute, number, same_rows};
@@ -155,4 +157,45 @@ fn vacuum_names_a_page_that_does_not_exist() {
     execute(&mut client, "REINDEX INDEX t_k");
     execute(&mut client, "VACUUM t");
     check(&mut client, "t_k");
+}
+
+/// An index that was built when rows had newer versions on their pages lacks the versions that an
+/// older snapshot sees: the server does not use it under that snapshot, and the check refuses.
+#[test]
+fn a_check_refuses_snapshots_older_than_the_index() {
+    let cluster = Cluster::start();
+    let (mut client, mut other) = (cluster.client(), cluster.client());
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8) WITH (fillfactor = 50); INSERT INTO t VALUES (1, 1)",
+    );
+    execute(&mut other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    execute(
+        &mut client,
+        "UPDATE t SET k = 2; CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let built = "SELECT indcheckxmin::int::int8 FROM pg_index WHERE indexrelid = 't_k'::regclass";
+    assert_eq!(number(&mut client, built), 1);
+    let structure = "SELECT count(*) FROM bedload_check('t_k', heapallindexed => false)";
+    assert_eq!(number(&mut other, structure), 0);
+    let refused = other
+        .query("SELECT bedload_check('t_k')", &[])
+        .expect_err("the snapshot is older");
+    assert_eq!(
+        refused.code(),
+        Some(&SqlState::T_R_SERIALIZATION_FAILURE),
+        "{refused:?}"
+    );
+    let refused = refused.as_db_error().expect("the server says so");
+    assert!(
+        refused.message().contains("\"t_k\" cannot be checked"),
+        "{}",
+        refused.message()
+    );
+    assert!(refused.hint().is_some());
+    execute(&mut other, "ROLLBACK");
+    check(&mut other, "t_k");
+    // A snapshot that came later sees what the index has.
+    execute(&mut other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    check(&mut other, "t_k");
 }

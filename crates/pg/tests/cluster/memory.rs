@@ -77,6 +77,46 @@ fn builds_keep_within_their_memory() {
     }
 }
 
+/// Operator classes that keep hashes call functions of the server, some of which leave memory
+/// behind: rows of a build and of an `INSERT` share the memory of their statement.
+#[test]
+fn hashing_keeps_no_memory() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "SET maintenance_work_mem = '1MB'; SET bedload.batch_entries = 10000;
+         CREATE TABLE s (n numeric, b bytea, t text);
+         INSERT INTO s SELECT (i || repeat('123456789', 10))::numeric, repeat(i::text, 10)::bytea,
+             repeat(i::text, 10) FROM generate_series(1, 300000) i",
+    );
+    for (column, class) in [
+        ("n", "numeric_hash_ops"),
+        ("b", "bytea_hash_ops"),
+        ("t", "text_hash_ops"),
+    ] {
+        let create = |table: &str| format!("CREATE INDEX ON {table} USING bedload ({column} {class})");
+        let mut client = cluster.client();
+        execute(
+            &mut client,
+            &format!(
+                "SET maintenance_work_mem = '1MB'; SET bedload.batch_entries = 10000;
+                 DROP TABLE IF EXISTS u, v; CREATE TABLE u AS SELECT * FROM s LIMIT 30000; {};
+                 CREATE TABLE v (LIKE s); {}; INSERT INTO v SELECT * FROM u",
+                create("u"),
+                create("v")
+            ),
+        );
+        for statement in [create("s"), "INSERT INTO v SELECT * FROM s".to_owned()] {
+            let before = address_space(&mut client, "VmPeak");
+            execute(&mut client, &statement);
+            let taken = address_space(&mut client, "VmPeak") - before;
+            println!("{statement}: {taken} bytes");
+            assert!(taken < 6 << 20, "{statement}: {taken} bytes");
+        }
+    }
+}
+
 /// Lets the process of a session have so many MiB of address space more than it has.
 fn limit_memory(cluster: &Cluster, client: &mut Client, mebibytes: u64) {
     let process = number(client, "SELECT pg_backend_pid()::int8");

@@ -216,7 +216,7 @@ fn vacuum_sleeps_without_a_right() {
         execute(&mut client, "VACUUM t");
     });
     until_one_waits(&mut client, || !vacuum.is_finished());
-    let rights = "SELECT count(*) FROM pg_locks WHERE locktype = 'page' AND granted";
+    let rights = "SELECT count(*) FROM pg_locks WHERE locktype = 'tuple' AND granted";
     assert_eq!(number(&mut client, rights), 0);
     assert_eq!(number(&mut client, at_root), 1);
     drop(holder);

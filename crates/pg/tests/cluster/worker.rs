@@ -360,7 +360,7 @@ fn vacuum_waits_for_a_worker() {
     let vacuum = thread::spawn(move || execute(&mut connect(&socket).expect("a session"), "VACUUM t"));
     // It has found the pages of the runs that the worker is about to free, and looks again when
     // the worker is done.
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'page'";
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'tuple'";
     until(&mut client, waits, 1);
     drop(holder);
     vacuum.join().expect("it succeeds");

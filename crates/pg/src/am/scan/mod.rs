@@ -30,6 +30,7 @@ use crate::compat;
 use crate::error::fail;
 use crate::head::{Dead, Sorted};
 use crate::index::{Index, Way};
+use crate::interrupts::merge_sort;
 use crate::key::{Entry, Form};
 use crate::pending;
 use crate::reader::Reader;
@@ -119,7 +120,7 @@ impl Scan {
             (recent, self.deletions) = index.head_between(from, to, self.dead);
             if !waiting.is_empty() {
                 waiting.extend_from_slice(&recent);
-                waiting.sort();
+                merge_sort(&mut waiting);
                 waiting.dedup();
                 recent = waiting.into();
             }
@@ -362,7 +363,7 @@ impl Scan {
         });
         if start < end {
             window.extend_from_slice(&pending[start..end]);
-            window.sort();
+            merge_sort(window);
             // Entries that waited when the scan began may have been published since.
             window.dedup();
         }

@@ -7,12 +7,12 @@
 #![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::cmp::Ordering;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{FEWER_VALUES, expect_memory, fail};
+use crate::interrupts::Steps;
 use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
 
 /// The most ranges of a scan; more values of further columns are looked for entry by entry.
@@ -22,21 +22,14 @@ pub(in crate::am) const RANGES_MAX: usize = 8192;
 /// that begin or end a range, and twice as room that grows.
 const COPIES_OF_VALUE: usize = 8;
 
-/// Steps of long work between two looks for a cancelled statement.
-const INTERRUPT_STEPS: u32 = 4096;
-
 thread_local! {
-    static STEPS: Cell<u32> = const { Cell::new(0) };
+    static STEPS: Steps = const { Steps::new() };
 }
 
 /// A step of work that lists of values make long. It may unwind, so nothing may be half done.
 #[inline]
 fn step() {
-    let steps = STEPS.get().wrapping_add(1);
-    STEPS.set(steps);
-    if steps.is_multiple_of(INTERRUPT_STEPS) {
-        pgrx::check_for_interrupts!();
-    }
+    STEPS.with(Steps::step);
 }
 
 /// Where the entries lie that a scan asks for, and what they have to be beyond that.
