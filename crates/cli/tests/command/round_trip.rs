@@ -275,6 +275,38 @@ fn every_unit_of_the_time_column() {
 }
 
 #[test]
+fn times_before_clocks_kept_whole_minutes_go_round() {
+    let place = Place::new();
+    let rows = "t,z\n1880-01-01T00:00:00Z,\n1893-03-31T22:54:38Z,1972-01-07T00:44:29.999Z\n\
+                1893-03-31T23:54:39+01:00,1972-01-07T00:44:30Z\n";
+    place.write("a.csv", rows);
+    let ingest = |store: &str, file: &str| {
+        let schema = "t:timestamp(s, Europe/Vienna),z:timestamp(ms, Africa/Monrovia)";
+        place
+            .run_with(&["ingest", store, "t", file, "--time", "t", "--schema", schema])
+            .succeeds();
+    };
+    ingest("s", "a.csv");
+    for format in ["csv", "json"] {
+        let written = place.output(&format!("query s t --format {format}"));
+        if format == "csv" {
+            assert_eq!(written, rows);
+        }
+        let file = format!("again.{format}");
+        place.write(&file, written);
+        ingest(format, &file);
+        for column in ["t", "z"] {
+            let times = |store| {
+                let file = place.path(&format!("{store}.arrow"));
+                place.output(&format!("query {store} t --columns {column} --output {store}.arrow"));
+                std::fs::read(file).unwrap()
+            };
+            assert_eq!(times(format), times("s"), "{format} {column}");
+        }
+    }
+}
+
+#[test]
 fn seconds_are_times_for_other_readers_of_parquet() {
     let place = Place::new();
     place.write(
