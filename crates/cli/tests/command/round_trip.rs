@@ -298,7 +298,9 @@ fn times_before_clocks_kept_whole_minutes_go_round() {
         for column in ["t", "z"] {
             let times = |store| {
                 let file = place.path(&format!("{store}.arrow"));
-                place.output(&format!("query {store} t --columns {column} --output {store}.arrow"));
+                place.output(&format!(
+                    "query {store} t --columns {column} --output {store}.arrow"
+                ));
                 std::fs::read(file).unwrap()
             };
             assert_eq!(times(format), times("s"), "{format} {column}");
