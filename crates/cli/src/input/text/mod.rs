@@ -319,6 +319,7 @@ impl TextRows {
             Problem::NotUtf8 => format!("column {name} holds bytes that are not UTF-8"),
             Problem::NoTime => format!("`{quoted}` in column {name} is not a time"),
             Problem::NotOfType => format!("`{quoted}` in column {name} is not of type {type_name}"),
+            Problem::Text => format!("the text `{quoted}` in column {name} is not of type {type_name}"),
             Problem::Zone => {
                 let has = WrittenTime::parse(&text).is_some_and(|time| time.offset_seconds.is_some());
                 let has = if has { "has" } else { "lacks" };
@@ -407,6 +408,7 @@ impl TextRows {
                 place: column.place,
                 field: &column.field,
                 is_given: column.is_given,
+                is_inferred: column.inferred,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 number_unit: column.number_unit,
             };
