@@ -131,7 +131,8 @@ impl<'a> Cells<'a> {
         let Some(nulls) = self.nulls else {
             return bytes.is_empty();
         };
-        (bytes.is_empty() && (nulls.is_empty() || *self.field.data_type() != DataType::Utf8))
+        let may_be_empty = matches!(self.field.data_type(), DataType::Utf8 | DataType::Binary);
+        (bytes.is_empty() && (nulls.is_empty() || !may_be_empty))
             || nulls.iter().any(|null| null.as_bytes() == bytes)
     }
 
