@@ -185,8 +185,12 @@ impl TextRows {
         // unit, unless others are written as times: then integers are mistakes, as they were to the
         // run that made the table of it.
         let begins_with_ticks = || {
+            let is_null = |value: &[u8]| {
+                let mut nulls = self.wanted.nulls.iter();
+                value.is_empty() || (!self.is_json() && nulls.any(|null| null.as_bytes() == value))
+            };
             let mut texts = values()
-                .filter(|value| !value.is_empty())
+                .filter(|value| !is_null(value))
                 .map(|value| std::str::from_utf8(value).unwrap_or_default());
             texts.next().is_some_and(|text| text.parse::<i64>().is_ok())
                 && texts.all(|text| WrittenTime::parse(text).is_none())
