@@ -36,7 +36,7 @@ fn one_of_several_creates_a_new_store() {
     let options = Options::new().create_new(true).background(false);
     for round in 0..20 {
         let path = dir.path().join(format!("s{round}"));
-        let open = || options.open(&path);
+        let open = || options.open(&path).map(drop);
         let opened = thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
             let ends = threads.into_iter().map(|thread| thread.join().unwrap());
@@ -48,7 +48,6 @@ fn one_of_several_creates_a_new_store() {
             errors.len() == 3 && errors.iter().all(|error| is_refused(error)),
             "{errors:?}"
         );
-        drop(opened);
         assert!(matches!(open(), Err(Error::AlreadyExists { .. })));
         // What a creation that was cut short has left is no store.
         std::fs::rename(path.join("data"), path.join("data.begun")).unwrap();
