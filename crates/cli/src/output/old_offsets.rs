@@ -1,6 +1,6 @@
-//! Times at which the clocks of a zone were not whole minutes from UTC, as those of Vienna until 1893,
-//! which were 01:05:21 ahead. Texts have offsets in whole minutes, and `+01:05` after the reading of
-//! such a clock would be another instant, so these times are written in UTC.
+//! Times at which the clocks of a zone were not whole minutes from UTC, as those of Vienna until
+//! 1893, which were 01:05:21 ahead. Texts have offsets in whole minutes, and `+01:05` after the
+//! reading of such a clock would be another instant, so these times are written in UTC.
 
 use std::sync::Arc;
 
