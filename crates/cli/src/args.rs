@@ -284,7 +284,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_enum, value_name = "PERIOD", requires = "output", conflicts_with_all = ["limit", "reverse"])]
     pub(crate) partition: Option<Partition>,
 
-    /// With --partition, replace files that exist
+    /// With --partition, replace files that exist, and remove those of periods without rows
     #[arg(long, requires = "partition")]
     pub(crate) replace: bool,
 }

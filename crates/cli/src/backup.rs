@@ -13,7 +13,7 @@ use crate::unfinished;
 pub(crate) fn copy(args: &CopyArgs) -> Result<()> {
     let from = args.from.clone();
     let report = unfinished::store(&args.to, move |to| bedload::restore(from, to))?;
-    say(args, &report)
+    say(args, &report).map_err(|failure| failure.with_note(unfinished::COPY_STAYS))
 }
 
 fn say(args: &CopyArgs, report: &VerifyReport) -> Result<()> {

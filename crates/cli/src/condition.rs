@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Date32Type;
+use arrow_array::types::{Date32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, Date32Array, Int64Array, StringArray};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Operator, Predicate, Scan, Table};
 use bedload_times::{Clock, parse_duration, unit_name};
@@ -211,12 +211,33 @@ fn literals(kind: &DataType, values: &[String]) -> Result<ArrayRef, String> {
         }
         _ => {
             let array = parse_values(&texts, kind);
-            if array.null_count() == 0 {
-                return Ok(array);
+            if array.null_count() > 0 {
+                return Err(not_of(kind, values));
             }
-            Err(not_of(kind, values))
+            if kind.is_floating() {
+                check_integers(values, &array)?;
+            }
+            Ok(array)
         }
     }
+}
+
+/// Fails if one of the values is an integer, and the float that it became is another.
+fn check_integers(values: &[String], floats: &ArrayRef) -> Result<(), String> {
+    let doubles = cast(floats, &DataType::Float64).map_err(|error| error.to_string())?;
+    for (text, double) in values.iter().zip(doubles.as_primitive::<Float64Type>()) {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let is_integer =
+            whole.bytes().all(|byte| byte.is_ascii_digit()) && fraction.bytes().all(|byte| byte == b'0');
+        // The digits of a float are all written, as many as there are.
+        let held = format!("{:.0}", double.unwrap_or_default().abs());
+        if is_integer && whole.trim_start_matches('0') != held.trim_start_matches('0') {
+            let kind = crate::schema::type_name(floats.data_type());
+            return Err(format!("`{text}` is between two values of type {kind}"));
+        }
+    }
+    Ok(())
 }
 
 fn not_of(kind: &DataType, values: &[String]) -> String {

@@ -73,32 +73,49 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         Err(failure) => return Err(failure.after_undo(store::drop_if_there(&store, UNFINISHED))),
     };
     interrupt::done();
-    store.close()?;
-    let expired = distinct - kept;
-    let mut out = Stdout::lock();
-    if args.json {
-        return out.json(&json!({ "rows": rows, "kept": kept, "expired": expired }));
-    }
-    out.line(&format!(
-        "{} copied to table {}, which is {}",
-        rows_text(kept),
-        args.new,
-        layout::text(wanted, unit)
-    ))?;
-    if distinct < rows {
+    let counts = Counts { rows, distinct, kept };
+    let closed = store.close().map_err(Failure::from);
+    closed
+        .and_then(|()| counts.report(args, &layout::text(wanted, unit)))
+        .map_err(|failure| failure.with_note("the new table is complete and stays"))
+}
+
+/// Rows of a copied table.
+struct Counts {
+    rows: u64,
+    /// Those that no later one replaced.
+    distinct: u64,
+    /// Those among them that are not too old.
+    kept: u64,
+}
+
+impl Counts {
+    fn report(&self, args: &ConvertArgs, layout: &str) -> Result<()> {
+        let expired = self.distinct - self.kept;
+        let mut out = Stdout::lock();
+        if args.json {
+            return out.json(&json!({ "rows": self.rows, "kept": self.kept, "expired": expired }));
+        }
         out.line(&format!(
-            "{} skipped: a later one has the same time",
-            rows_text(rows - distinct)
+            "{} copied to table {}, which is {layout}",
+            rows_text(self.kept),
+            args.new,
         ))?;
+        if self.distinct < self.rows {
+            out.line(&format!(
+                "{} skipped: a later one has the same time",
+                rows_text(self.rows - self.distinct)
+            ))?;
+        }
+        if expired > 0 {
+            out.line(&format!(
+                "{} skipped: too old for the retention of table {}",
+                rows_text(expired),
+                args.table
+            ))?;
+        }
+        Ok(())
     }
-    if expired > 0 {
-        out.line(&format!(
-            "{} skipped: too old for the retention of table {}",
-            rows_text(expired),
-            args.table
-        ))?;
-    }
-    Ok(())
 }
 
 /// For how long a table keeps its rows.

@@ -13,6 +13,9 @@ use crate::output::stdout::Stdout;
 use crate::store::{self, TickRange};
 use crate::times::format_ticks;
 
+/// Note for a failure after which nothing is undone.
+const DONE: &str = "the rows are deleted";
+
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.range.is_everything() {
         return Err(Failure::usage(
@@ -40,31 +43,26 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
         }
     }
     interrupt::check()?;
-    if !args.dry_run {
-        table.delete_range(range)?;
-        interrupt::done();
-    }
-    if args.json {
+    let mut report = |deleted: u64, line: &str| {
+        if !args.json {
+            return out.line(line);
+        }
         let (from, to) = (tick_of(range.0), tick_of(range.1));
-        let deleted = if args.dry_run { 0 } else { rows };
         out.json(
             &json!({ "rows": rows, "deleted": deleted, "from_tick": from, "to_tick": to, "range": described }),
-        )?;
-    } else if args.dry_run {
-        out.line("nothing was deleted: --dry-run")?;
-    } else {
-        out.line(&format!("deleted {}", rows_text(rows)))?;
-    }
+        )
+    };
     if args.dry_run {
-        return Ok(());
+        return report(0, "nothing was deleted: --dry-run");
     }
+    table.delete_range(range)?;
+    interrupt::done();
+    drop(table);
     // The deletion is durable; the next command can do the rest as well.
     if let Err(error) = store.close() {
-        crate::exit::warn(&format!(
-            "the rows are deleted; their space is not free yet: {error}"
-        ));
+        crate::exit::warn(&format!("{DONE}; their space is not free yet: {error}"));
     }
-    Ok(())
+    report(rows, &format!("deleted {}", rows_text(rows))).map_err(|failure| failure.with_note(DONE))
 }
 
 /// Both ends of a range as times of the calendar.

@@ -1,8 +1,10 @@
 //! `bedload query --partition`: an answer as a file for each day or month.
 
+use std::collections::HashSet;
 use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use arrow_schema::SchemaRef;
 use bedload::Table;
@@ -53,7 +55,7 @@ pub(crate) fn write(
         refuse_to_replace(periods(), file, |range| has_rows(table, selection, range))?;
     }
     fs::create_dir_all(directory).map_err(|error| Failure::io(directory, &error))?;
-    let (mut files, mut rows) = (0, 0);
+    let (mut written, mut rows) = (HashSet::new(), 0);
     for period in periods() {
         let (name, range) = period?;
         let mut answer = None;
@@ -72,17 +74,84 @@ pub(crate) fn write(
         }
         interrupt::check()?;
         if let Some(answer) = answer {
-            files += 1;
             answer.finish()?;
+            written.insert(name);
         }
     }
-    let plural = if files == 1 { "" } else { "s" };
-    Stdout::lock().line(&format!(
-        "{} in {} file{plural} of {}",
+    let plural = |files: u64| if files == 1 { "" } else { "s" };
+    let files = written.len() as u64;
+    let mut report = format!(
+        "{} in {} file{} of {}",
         rows_text(rows),
         grouped(files),
+        plural(files),
         directory.display()
-    ))
+    );
+    if args.replace {
+        let covered = Covered {
+            range: selection.range,
+            edges: store::edges(table)?,
+        };
+        let is_stale = |name: &str| !written.contains(name) && covered.has(&clock, partition.into(), name);
+        let removed = remove_stale(directory, format.extension(), is_stale)?;
+        if removed > 0 {
+            let plural = plural(removed);
+            report += &format!("; removed {} file{plural} without rows now", grouped(removed));
+        }
+    }
+    Stdout::lock().line(&report)
+}
+
+/// What an export covers: its range, of which an open side ends with the rows of the table. Files
+/// beyond these may be all that is left of rows that were deleted.
+struct Covered {
+    range: TickRange,
+    /// The first and the last time of the table.
+    edges: Option<(i64, i64)>,
+}
+
+impl Covered {
+    /// Whether it covers the whole period of a name, which is written as the export writes it.
+    fn has(&self, clock: &Clock, period: Period, name: &str) -> bool {
+        let Ok(begin) = clock.first_tick(name, SystemTime::UNIX_EPOCH) else {
+            return false;
+        };
+        let Ok((written, Some(end))) = clock.period(begin, period) else {
+            return false;
+        };
+        let (from, to) = self.range;
+        let is_after = match from {
+            Bound::Included(from) | Bound::Excluded(from) => from <= begin,
+            Bound::Unbounded => self.edges.is_some_and(|(first, _)| first < end),
+        };
+        let is_before = match to {
+            Bound::Included(to) | Bound::Excluded(to) => end <= to,
+            Bound::Unbounded => self.edges.is_some_and(|(_, last)| begin <= last),
+        };
+        written == name && is_after && is_before
+    }
+}
+
+/// Removes the files of a directory whose names, but for this extension, `is_stale` tells of.
+/// Returns how many there were.
+fn remove_stale(directory: &Path, extension: &str, is_stale: impl Fn(&str) -> bool) -> Result<u64> {
+    let failed = |error| Failure::io(directory, &error);
+    let mut removed = 0;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        interrupt::check()?;
+        let name = entry.file_name();
+        let period = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(extension)?.strip_suffix('.'));
+        // A link is not followed.
+        if period.is_some_and(&is_stale) && entry.file_type().map_err(failed)?.is_file() {
+            let path = entry.path();
+            fs::remove_file(&path).map_err(|error| Failure::io(&path, &error))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
 }
 
 /// Fails if a file of the answer exists: it may have rows that were deleted from the table.

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_schema::TimeUnit;
-use bedload::Table;
+use bedload::{Scan, Table};
 use bedload_times::{format_duration, nanos_per_tick};
 use serde_json::json;
 
@@ -14,6 +14,9 @@ use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::store;
+
+/// Note for a failure after which nothing is undone.
+const DONE: &str = "the retention is set";
 
 pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
     // A signal is heard before anything is deleted, and not after: a deletion cannot be taken back.
@@ -51,23 +54,26 @@ pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
     };
     table.set_retention(kept)?;
     interrupt::done();
-    let deleted = before - table.range(..)?.count()?;
-    if args.json {
-        out.json(&json!({ "table": name, "retention_ticks": ticks, "rows": deleted, "changed": true }))?;
-    } else {
+    let after = table.range(..).and_then(Scan::count);
+    drop(table);
+    if let Err(error) = store.close() {
+        crate::exit::warn(&format!(
+            "{DONE}; the space of deleted rows is not free yet: {error}"
+        ));
+    }
+    let report = || {
+        let deleted = before - after?;
+        if args.json {
+            return out
+                .json(&json!({ "table": name, "retention_ticks": ticks, "rows": deleted, "changed": true }));
+        }
         out.line(&format!(
             "table {name} keeps its rows {}; deleted {}",
             kept_text(ticks, unit),
             rows_text(deleted)
-        ))?;
-    }
-    drop(table);
-    if let Err(error) = store.close() {
-        crate::exit::warn(&format!(
-            "the retention is set; the space of deleted rows is not free yet: {error}"
-        ));
-    }
-    Ok(())
+        ))
+    };
+    report().map_err(|failure: Failure| failure.with_note(DONE))
 }
 
 /// For how long rows are kept, in words.

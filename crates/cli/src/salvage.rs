@@ -15,25 +15,29 @@ use crate::unfinished;
 pub(crate) fn run(args: &SalvageArgs) -> Result<()> {
     let damaged = args.store.clone();
     let report = unfinished::store(&args.new, move |new| bedload::salvage(damaged, new))?;
-    let mut out = Stdout::lock();
-    if args.json {
-        out.json(&report_json(&report))?;
-    } else {
-        for problem in &report.problems {
-            out.line(problem)?;
-        }
-        for table in &report.tables {
-            for line in table_lines(table)? {
-                out.line(&line)?;
-            }
-        }
-    }
+    say(args, &report).map_err(|failure| failure.with_note(unfinished::COPY_STAYS))?;
     if report.is_complete() {
         return Ok(());
     }
     let (store, new) = (args.store.display(), args.new.display());
     let message = format!("{store} is damaged; what is whole in it was copied to {new}");
     Err(Failure::new(Status::Damaged, message))
+}
+
+fn say(args: &SalvageArgs, report: &SalvageReport) -> Result<()> {
+    let mut out = Stdout::lock();
+    if args.json {
+        return out.json(&report_json(report));
+    }
+    for problem in &report.problems {
+        out.line(problem)?;
+    }
+    for table in &report.tables {
+        for line in table_lines(table)? {
+            out.line(&line)?;
+        }
+    }
+    Ok(())
 }
 
 fn report_json(report: &SalvageReport) -> Value {

@@ -4,11 +4,14 @@
 use serde_json::json;
 
 use crate::args::{DropArgs, RenameArgs, StoreArgs};
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::store;
+
+/// Note for a failure after which nothing is undone.
+const DROPPED: &str = "the table is dropped";
 
 /// Prints the names, a line each, in the order in which the tables were created.
 pub(crate) fn list(args: &StoreArgs) -> Result<()> {
@@ -27,12 +30,16 @@ pub(crate) fn rename(args: &RenameArgs) -> Result<()> {
     interrupt::check()?;
     store.rename_table(&args.table, &args.new)?;
     interrupt::done();
-    store.close()?;
-    let mut out = Stdout::lock();
-    if args.json {
-        return out.json(&json!({ "table": args.table, "renamed": args.new }));
-    }
-    out.line(&format!("table {} is table {} now", args.table, args.new))
+    let closed = store.close().map_err(Failure::from);
+    let report = || {
+        let mut out = Stdout::lock();
+        if args.json {
+            return out.json(&json!({ "table": args.table, "renamed": args.new }));
+        }
+        out.line(&format!("table {} is table {} now", args.table, args.new))
+    };
+    let reported = closed.and_then(|()| report());
+    reported.map_err(|failure| failure.with_note("the table is renamed"))
 }
 
 /// Removes a table.
@@ -45,27 +52,22 @@ pub(crate) fn drop(args: &DropArgs) -> Result<()> {
     std::mem::drop(table);
     // A signal is heard before the table is removed, and not after: it cannot be brought back.
     interrupt::check()?;
-    if !args.dry_run {
-        store.drop_table(&name)?;
-        interrupt::done();
-    }
-    let mut out = Stdout::lock();
-    if args.json {
-        out.json(&json!({ "table": name, "rows": rows, "dropped": !args.dry_run }))?;
-    } else if args.dry_run {
-        out.line(&format!(
-            "table {name} has {described}; nothing was dropped: --dry-run"
-        ))?;
-    } else {
-        out.line(&format!("dropped table {name} with {described}"))?;
-    }
+    let report = |line: &str| {
+        let mut out = Stdout::lock();
+        if args.json {
+            return out.json(&json!({ "table": name, "rows": rows, "dropped": !args.dry_run }));
+        }
+        out.line(line)
+    };
     if args.dry_run {
-        return Ok(());
-    }
-    if let Err(error) = store.close() {
-        crate::exit::warn(&format!(
-            "the table is dropped; its space is not free yet: {error}"
+        return report(&format!(
+            "table {name} has {described}; nothing was dropped: --dry-run"
         ));
     }
-    Ok(())
+    store.drop_table(&name)?;
+    interrupt::done();
+    if let Err(error) = store.close() {
+        crate::exit::warn(&format!("{DROPPED}; its space is not free yet: {error}"));
+    }
+    report(&format!("dropped table {name} with {described}")).map_err(|failure| failure.with_note(DROPPED))
 }

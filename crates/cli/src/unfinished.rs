@@ -24,6 +24,9 @@ const LOOKED_AFTER: Duration = Duration::from_millis(10);
 /// Note for a sync that failed when all else was done.
 const STAYS: &str = "what is done stays, but a loss of power may undo it";
 
+/// Note for a failure after [`store`] has made a copy.
+pub(crate) const COPY_STAYS: &str = "the copy is complete and stays";
+
 /// The entry of a store's directory without which it is no store.
 const DATA_FILE: &str = "data";
 

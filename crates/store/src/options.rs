@@ -39,6 +39,7 @@ pub enum Durability {
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct Options {
     pub(crate) create: bool,
+    pub(crate) create_new: bool,
     pub(crate) cache_bytes: usize,
     pub(crate) head_bytes: usize,
     pub(crate) page_bytes: usize,
@@ -52,6 +53,7 @@ impl Options {
     pub fn new() -> Self {
         Self {
             create: false,
+            create_new: false,
             cache_bytes: 64 << 20,
             head_bytes: 32 << 20,
             page_bytes: 16 << 10,
@@ -64,6 +66,26 @@ impl Options {
     /// Whether a store is created where there is none. Default: no, that is an error.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// Whether a store is created, which is an error ([`Error::AlreadyExists`]) if there is one by
+    /// then, even one that another process creates at the same time. Default: no.
+    ///
+    /// [`Error::AlreadyExists`]: crate::Error::AlreadyExists
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("readings");
+    /// use bedload::{Error, Options};
+    ///
+    /// let options = Options::new().create_new(true);
+    /// options.open(&path)?.close()?;
+    /// assert!(matches!(options.open(&path), Err(Error::AlreadyExists { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
         self
     }
 

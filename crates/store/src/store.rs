@@ -104,7 +104,7 @@ impl Store {
         let path = path.as_ref();
         match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
             Ok(true) => Err(Error::AlreadyExists { path: path.into() }),
-            _ => Options::new().create(true).open(path),
+            _ => Options::new().create_new(true).open(path),
         }
     }
 
@@ -324,9 +324,10 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// There is no store and none is to be created; another process or handle has it open; it was
-    /// written by a newer release, or before the first one; it is damaged; the disk fails;
-    /// `page_bytes` is not a power of two from 4 to 32 KiB.
+    /// There is no store and none is to be created; there is one and a new one is to be created;
+    /// another process or handle has it open; it was written by a newer release, or before the
+    /// first one; it is damaged; the disk fails; `page_bytes` is not a power of two from 4 to
+    /// 32 KiB.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
             return Err(Error::InvalidOption {

@@ -56,8 +56,19 @@ impl Zone {
         }
     }
 
-    /// Returns the zone's offset from UTC in seconds at an instant.
-    pub(crate) fn offset_at(&self, seconds: i64) -> Option<i32> {
+    /// Returns the zone's offset from UTC in seconds at an instant, in seconds since 1970; `None`
+    /// beyond the calendar.
+    ///
+    /// ```
+    /// use bedload_times::Zone;
+    ///
+    /// let zone = Zone::parse("Europe/Vienna")?;
+    /// assert_eq!(zone.offset_at(0), Some(3600));
+    /// assert_eq!(zone.offset_at(-2_840_140_800), Some(3921));
+    /// # Ok::<(), bedload_times::Error>(())
+    /// ```
+    #[must_use]
+    pub fn offset_at(&self, seconds: i64) -> Option<i32> {
         let instant = DateTime::from_timestamp(seconds, 0)?.naive_utc();
         Some(
             self.zone

@@ -38,6 +38,18 @@ fn needs_time(schema: &Schema) -> Failure {
     ))
 }
 
+/// Opens a store that another process has created since it was looked for. The columns of the input
+/// were read without regard to a table in it.
+fn open_without(path: &Path, table: &str) -> Result<Store> {
+    let store = store::open(path)?;
+    if store.tables().iter().any(|name| name == table) {
+        return Err(Failure::input(format!(
+            "another process has created table {table} since this run began: run it again"
+        )));
+    }
+    Ok(store)
+}
+
 /// The table that rows are appended to.
 pub(super) struct Target {
     path: PathBuf,
@@ -128,8 +140,12 @@ impl Found {
             Some(store) => (store, None),
             None => {
                 let directory = path.exists();
-                let store = Options::new().create(true).open(&path)?;
-                (store, Some(Before::Nothing { directory }))
+                match Options::new().create_new(true).open(&path) {
+                    Ok(store) => (store, Some(Before::Nothing { directory })),
+                    // While the input was awaited, another process has created it.
+                    Err(Error::AlreadyExists { .. }) => (open_without(&path, table_name)?, None),
+                    Err(error) => return Err(error.into()),
+                }
             }
         };
         match table {

@@ -3,6 +3,7 @@
 mod csv;
 mod destination;
 mod json;
+mod old_offsets;
 #[cfg(feature = "formats")]
 mod parquet;
 pub(crate) mod stdout;
@@ -184,9 +185,9 @@ impl Answer {
     /// The disk fails or is full; a value cannot be written in this format.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.sink {
-            Sink::Table(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
-            Sink::Csv(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
-            Sink::Json(writer) => writable::check(batch).and_then(|()| writer.write(batch)),
+            Sink::Table(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
+            Sink::Csv(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
+            Sink::Json(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
             #[cfg(feature = "formats")]
             Sink::Parquet(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
@@ -237,6 +238,12 @@ impl Answer {
             .and_then(|destination| destination.finish().map_err(ArrowError::from))
             .map_err(|error| failure(&name, &last_error, &error))
     }
+}
+
+/// Rows whose values have texts that say what they are.
+fn as_texts(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    writable::check(batch)?;
+    old_offsets::in_utc(batch)
 }
 
 /// An error of a writer is one of the system, if the system reported one, and else one of the

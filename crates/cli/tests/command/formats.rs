@@ -101,6 +101,31 @@ fn every_format_that_is_written_is_read_back() {
 }
 
 #[test]
+fn a_text_of_json_is_no_number_in_later_rows_either() {
+    let place = Place::new();
+    let good = "{\"t\":1,\"v\":1,\"x\":0.5,\"b\":false}\n".repeat(65_536);
+    for (value, expected) in [
+        ("\"v\":\"7\"", "the text `7` in column v is not of type int64"),
+        ("\"x\":\"7\"", "the text `7` in column x is not of type float64"),
+        (
+            "\"b\":\"true\"",
+            "the text `true` in column b is not of type bool",
+        ),
+    ] {
+        place.write("a.json", format!("{good}{{\"t\":2,{value}}}\n"));
+        let message = place.run("ingest s t a.json --time t --time-unit s").fails(1);
+        assert_eq!(
+            message.split(';').next().unwrap(),
+            format!("a.json:65537: {expected}")
+        );
+        let column = &value[1..2];
+        place.output(&format!(
+            "ingest {column} t a.json --time t --time-unit s --schema v:int64,x:float64,b:bool"
+        ));
+    }
+}
+
+#[test]
 fn a_bad_line_of_json_is_named_with_line_and_column() {
     let place = Place::new();
     let good = "{\"t\":1,\"n\":1}\n";

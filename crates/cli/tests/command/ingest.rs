@@ -135,6 +135,23 @@ fn a_unit_that_no_one_names_is_told_and_refused_where_another_fits() {
 }
 
 #[test]
+fn a_missing_time_before_integers_makes_none_of_them_unreadable() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n2020-01-01,1\n");
+    place.output("ingest s t a.csv --time t");
+    for missing in ["NA", ""] {
+        place.write("b.csv", format!("t,n\n{missing},1\n1577836800,2\n1577836801,3\n"));
+        let report = place.json("ingest s t b.csv --null NA --on-error skip --json");
+        assert_eq!(
+            (&report["rows"], &report["assumed_unit"]),
+            (&2.into(), &"s".into())
+        );
+        let by_reason = serde_json::json!({ "missing time": 1 });
+        assert_eq!(report["skipped"]["by_reason"], by_reason, "{missing}");
+    }
+}
+
+#[test]
 fn averages_are_told_once_there_are_rows_enough() {
     let place = Place::new();
     place.write("few.csv", near_sorted_csv(3));

@@ -17,6 +17,7 @@ mod manual;
 mod output;
 mod partition;
 mod query;
+mod reports;
 mod retention;
 mod round_trip;
 mod signals;

@@ -158,5 +158,93 @@ fn files_are_replaced_only_on_demand() {
     place.output(&format!("{export} --replace"));
     let late = "t,n\n2013-02-28T01:00:00,9\n".to_owned();
     assert_eq!(read("2013-02-28"), Some(late));
-    assert_eq!(read("2013-03-01"), before[1]);
+}
+
+#[test]
+fn files_of_periods_without_rows_are_removed_on_demand() {
+    let place = Place::new();
+    let row = |day: i64| format!("{},{day}\n", 1_362_009_600 + day * 86_400);
+    place.write("a.csv", "t,n\n".to_owned() + &(0..7).map(row).collect::<String>());
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let names = || {
+        let entries = std::fs::read_dir(place.path("days")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("2013-0")).collect();
+        names.sort();
+        names
+    };
+    let export = "query s t --format csv --partition day --output days";
+    place.output(export);
+    // Files that no such export writes.
+    let others = [
+        "2013-03.csv",
+        "2013-03-02.parquet",
+        "2013-03-02.csv.gz",
+        "2013-03-02csv",
+        "2013-03-2.csv",
+        " 2013-03-02.csv",
+        "@1362182400.csv",
+        "-1d.csv",
+        "notes.csv",
+    ];
+    for name in others {
+        place.write(&format!("days/{name}"), "");
+    }
+    std::fs::create_dir(place.path("days/2013-02-26.csv")).unwrap();
+    std::os::unix::fs::symlink("notes.csv", place.path("days/2013-02-27.csv")).unwrap();
+    let all = names();
+
+    // Of the days from 2013-02-28 to 2013-03-06, two at each end are gone, and one between.
+    place.output("delete s t --to 2013-03-02");
+    place.output("delete s t --from 2013-03-03 --to 2013-03-04");
+    place.output("delete s t --from 2013-03-05");
+    let kept = |gone: &[&str]| {
+        let is_kept = |name: &&String| !gone.iter().any(|day| **name == format!("{day}.csv"));
+        all.iter().filter(is_kept).cloned().collect::<Vec<_>>()
+    };
+    // Only with --replace, and only days of which all is in the range.
+    place.output(&format!("{export} --from 2013-03-05"));
+    assert_eq!(names(), all);
+    let message = place
+        .run(&format!("{export} --replace --from 2013-03-03T01:00"))
+        .fails(1);
+    assert!(message.contains("days/2013-03-03.csv exists"), "{message}");
+    assert_eq!(names(), all);
+    // Files before the first row and after the last may be all that is left of deleted rows.
+    assert_eq!(
+        place.output(&format!("{export} --replace")),
+        "2 rows in 2 files of days; removed 1 file without rows now\n"
+    );
+    assert_eq!(names(), kept(&["2013-03-03"]));
+    assert_eq!(
+        place.output(&format!("{export} --replace --from 2013-03-01")),
+        "2 rows in 2 files of days; removed 1 file without rows now\n"
+    );
+    assert_eq!(names(), kept(&["2013-03-01", "2013-03-03"]));
+    assert_eq!(
+        place.output(&format!(
+            "{export} --replace --from 2013-02 --to 2013-04 --where n!=2"
+        )),
+        "1 row in 1 file of days; removed 4 files without rows now\n"
+    );
+    assert_eq!(
+        names(),
+        kept(&[
+            "2013-02-28",
+            "2013-03-01",
+            "2013-03-02",
+            "2013-03-03",
+            "2013-03-05",
+            "2013-03-06"
+        ])
+    );
+    assert!(
+        others
+            .iter()
+            .all(|name| place.path(&format!("days/{name}")).exists())
+    );
+    assert_eq!(
+        place.output(&format!("{export} --replace")),
+        "2 rows in 2 files of days\n"
+    );
 }

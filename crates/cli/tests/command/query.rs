@@ -540,9 +540,10 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
     let place = Place::new();
     place.write(
         "a.csv",
-        "t,p,day\n2020-01-01T00:00:00,1.00,2020-01-01\n2020-01-01T00:00:01,1.01,2020-01-02\n",
+        "t,p,day,x,y\n2020-01-01T00:00:00,1.00,2020-01-01,9007199254740992,16777216\n\
+         2020-01-01T00:00:01,1.01,2020-01-02,1e300,-0.1\n",
     );
-    let schema = "--schema=p:decimal(10,2),day:date32";
+    let schema = "--schema=p:decimal(10,2),day:date32,x:float64,y:float32";
     place
         .run_with(&["ingest", "s", "x", "a.csv", "--time", "t", schema])
         .succeeds();
@@ -568,6 +569,13 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
             ("p", "1.00,1.005", "is not of type decimal128(10, 2)"),
             ("day", "2020-01-01T12:00", "is not of type date32"),
             ("day", "-36h", "is not of type date32"),
+            ("x", "9007199254740993", "is between two values of type float64"),
+            (
+                "x",
+                "-9007199254740993.0",
+                "is between two values of type float64",
+            ),
+            ("y", "16777217", "is between two values of type float32"),
         ] {
             let message = answer(&format!("{column} {operator}{value}")).fails(1);
             assert!(message.contains(reason), "{column} {operator}{value}: {message}");
@@ -578,8 +586,16 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
         "p = 1.0000",
         "p in 1,7",
         "day = 2020-01-01",
+        "x = 9007199254740992",
+        "x in 9007199254740994,+0009007199254740992.00",
+        "x < 9007199254740994",
+        "y = 16777216",
+        "y > -0.0",
     ] {
         assert_eq!(answer(condition).succeeds(), "p\n1.00\n", "{condition}");
+    }
+    for condition in ["x = 1e300", "y = -0.1", "y <= -0"] {
+        assert_eq!(answer(condition).succeeds(), "p\n1.01\n", "{condition}");
     }
     for condition in ["t < -1h", "day < -7d", "day <= -48h"] {
         assert_eq!(answer(condition).succeeds(), "p\n1.00\n1.01\n", "{condition}");

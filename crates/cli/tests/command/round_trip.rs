@@ -275,6 +275,74 @@ fn every_unit_of_the_time_column() {
 }
 
 #[test]
+fn bytes_without_a_byte_are_no_null() {
+    let place = Place::new();
+    place.write("a.csv", "t,b,s\n1,,\n2,NULL,NULL\n3,00ff,a\n");
+    let schema = "--time-unit s --schema b:binary,s:utf8 --null NULL";
+    place.output(&format!("ingest s t a.csv --time t {schema}"));
+    let count = |store: &str, condition: &str| {
+        let query = [
+            "query",
+            store,
+            "t",
+            "--columns",
+            "t",
+            "--format",
+            "json",
+            "--where",
+            condition,
+        ];
+        place.run_with(&query).succeeds().lines().count()
+    };
+    let written = place.output("query s t --format csv --null NULL");
+    place.write("again.csv", written);
+    place.output(&format!("ingest again t again.csv --time t {schema}"));
+    for store in ["s", "again"] {
+        for column in ["b", "s"] {
+            assert_eq!(count(store, &format!("{column} is null")), 1, "{store} {column}");
+        }
+    }
+    // Without a text for nulls, an empty field is one.
+    place.write("b.csv", "t,b,s\n1,,\n");
+    place.output("ingest plain t b.csv --time t --time-unit s --schema b:binary,s:utf8");
+    assert_eq!(count("plain", "b is null"), 1);
+}
+
+#[test]
+fn times_before_clocks_kept_whole_minutes_go_round() {
+    let place = Place::new();
+    let rows = "t,z\n1880-01-01T00:00:00Z,\n1893-03-31T22:54:38Z,1972-01-07T00:44:29.999Z\n\
+                1893-03-31T23:54:39+01:00,1972-01-07T00:44:30Z\n";
+    place.write("a.csv", rows);
+    let ingest = |store: &str, file: &str| {
+        let schema = "t:timestamp(s, Europe/Vienna),z:timestamp(ms, Africa/Monrovia)";
+        place
+            .run_with(&["ingest", store, "t", file, "--time", "t", "--schema", schema])
+            .succeeds();
+    };
+    ingest("s", "a.csv");
+    for format in ["csv", "json"] {
+        let written = place.output(&format!("query s t --format {format}"));
+        if format == "csv" {
+            assert_eq!(written, rows);
+        }
+        let file = format!("again.{format}");
+        place.write(&file, written);
+        ingest(format, &file);
+        for column in ["t", "z"] {
+            let times = |store| {
+                let file = place.path(&format!("{store}.arrow"));
+                place.output(&format!(
+                    "query {store} t --columns {column} --output {store}.arrow"
+                ));
+                std::fs::read(file).unwrap()
+            };
+            assert_eq!(times(format), times("s"), "{format} {column}");
+        }
+    }
+}
+
+#[test]
 fn seconds_are_times_for_other_readers_of_parquet() {
     let place = Place::new();
     place.write(

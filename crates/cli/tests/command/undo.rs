@@ -1,6 +1,9 @@
 //! A run that fails leaves the store as it was, however many batches it had made durable.
 
-use crate::harness::{Place, near_sorted_csv};
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::harness::{Outcome, Place, near_sorted_csv};
 
 /// Files that fail after many good rows, and the options to read them.
 fn bad_files(place: &Place) -> Vec<&'static str> {
@@ -129,4 +132,41 @@ fn a_table_keeps_its_rows_and_no_more() {
     // And it goes on from there.
     place.output(&ingest("t", "good.csv"));
     assert_eq!(place.json("info s --json")["tables"][0]["rows"], 2510);
+}
+
+#[test]
+fn a_store_that_another_process_made_meanwhile_stays() {
+    let place = Place::new();
+    place.write("good.csv", near_sorted_csv(10));
+    for (table, message) in [
+        ("u", "standard input:20002: `soon` in column t is not a time"),
+        (
+            "t",
+            "another process has created table t since this run began: run it again",
+        ),
+    ] {
+        let mut waiting = place
+            .command(&format!("ingest s {table} - --time t --time-unit s"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = waiting.stdin.take().unwrap();
+        // More than a pipe holds, so that the run has looked for the store once all is written.
+        let rows = near_sorted_csv(20_000);
+        assert!(rows.len() > 3 << 16);
+        input.write_all(rows.as_bytes()).unwrap();
+        assert!(!place.path("s").exists());
+        place.output(&ingest("t", "good.csv"));
+        let before = place.contents("s");
+
+        input.write_all(b"soon,1\n").unwrap();
+        drop(input);
+        let failed = Outcome::from(waiting.wait_with_output().unwrap()).fails(1);
+        assert!(failed.starts_with(message), "{failed}");
+        assert_eq!(place.contents("s"), before);
+        assert!(place.output("verify s").starts_with("OK: "));
+        std::fs::remove_dir_all(place.path("s")).unwrap();
+    }
 }

@@ -34,11 +34,14 @@ impl Engine {
             path: dir.into(),
             reason: reason.into(),
         };
+        let exists = || Error::AlreadyExists { path: dir.into() };
         let has_data = |entries: &[PathBuf]| entries.contains(&dir.join(DATA_FILE));
+        let creates = options.create || options.create_new;
         match &found {
+            Some(entries) if has_data(entries) && options.create_new => return Err(exists()),
             Some(entries) if has_data(entries) => {}
-            None if !options.create => return Err(missing("it does not exist")),
-            _ if !options.create => return Err(missing("there is no data file in it")),
+            None if !creates => return Err(missing("it does not exist")),
+            _ if !creates => return Err(missing("there is no data file in it")),
             // A creation that was cut short leaves a lock and an empty log behind, and is begun
             // again.
             Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {
@@ -56,6 +59,9 @@ impl Engine {
         })?;
         // Only under the lock is the answer final: others may have created the store meanwhile.
         let is_there = entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries));
+        if is_there && options.create_new {
+            return Err(exists());
+        }
         if !is_there && !creates_dir {
             check_no_log(&*disk, dir)?;
         }

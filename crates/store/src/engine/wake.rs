@@ -115,7 +115,7 @@ impl Wake {
         } else if std::mem::take(&mut state.flush) {
             Woken::Flush
         } else if state.sync || !state.give_back || in_turns && self.sync_is_due(Instant::now()) {
-            // Giving space back takes one turn after another, and a sync does not wait for the last.
+            // Giving space back takes several turns, and a sync does not wait for the last.
             Woken::Sync
         } else {
             state.give_back = false;

@@ -5,7 +5,7 @@ use std::thread;
 
 use arrow_array::{Float64Array, RecordBatch, RecordBatchReader, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use bedload::{Error, Grid, Layout, Store, TableSchema};
+use bedload::{Error, Grid, Layout, Options, Store, TableSchema};
 use tempfile::TempDir;
 
 fn columns(names: &[&str], x: &DataType, time: &str) -> TableSchema {
@@ -28,6 +28,31 @@ fn a_store_is_created_once() {
         .unwrap();
     store.close().unwrap();
     assert_eq!(Store::open_or_create(&path).unwrap().tables(), ["t"]);
+}
+
+#[test]
+fn one_of_several_creates_a_new_store() {
+    let dir = TempDir::new().unwrap();
+    let options = Options::new().create_new(true).background(false);
+    for round in 0..20 {
+        let path = dir.path().join(format!("s{round}"));
+        let open = || options.open(&path).map(drop);
+        let opened = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+            ends.collect::<Vec<_>>()
+        });
+        let is_refused = |error: &Error| matches!(error, Error::Locked { .. } | Error::AlreadyExists { .. });
+        let errors: Vec<_> = opened.iter().filter_map(|end| end.as_ref().err()).collect();
+        assert!(
+            errors.len() == 3 && errors.iter().all(|error| is_refused(error)),
+            "{errors:?}"
+        );
+        assert!(matches!(open(), Err(Error::AlreadyExists { .. })));
+        // What a creation that was cut short has left is no store.
+        std::fs::rename(path.join("data"), path.join("data.begun")).unwrap();
+        open().unwrap();
+    }
 }
 
 #[test]

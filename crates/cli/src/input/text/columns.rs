@@ -31,6 +31,8 @@ pub(super) enum Problem {
     NoTime,
     /// Not the form of the column's type, or too large for it.
     NotOfType,
+    /// A text of JSON in a column of numbers or booleans.
+    Text,
     /// A time with an offset from UTC in a column without zone, or the other way round.
     Zone,
     /// A time between two ticks of the column's unit.
@@ -48,6 +50,8 @@ pub(super) struct Cells<'a> {
     pub(super) field: &'a Field,
     /// Whether the user gave the column's type: values may lose digits in it.
     pub(super) is_given: bool,
+    /// Whether the column's type is that of the first rows.
+    pub(super) is_inferred: bool,
     /// Texts that stand for no value in CSV; `None` if the records are of JSON.
     pub(super) nulls: Option<&'a [String]>,
     /// The unit of numbers in a column of times, which count from 1970; `None` if they are no
@@ -92,16 +96,21 @@ impl<'a> Cells<'a> {
     /// Gives each row's value, or `None`, to `take`, which returns what is wrong with it.
     fn each(&self, mut take: impl FnMut(Option<&'a str>) -> Result<(), Problem>) -> Vec<(usize, Problem)> {
         let mut problems = Vec::new();
+        let is_json = self.nulls.is_none();
+        let kind = self.field.data_type();
+        // Among the first rows it would have made the column one of texts.
+        let refuses_texts = is_json && self.is_inferred && (kind.is_numeric() || *kind == DataType::Boolean);
         for row in self.rows.clone() {
             let (bytes, text) = self.texts.field(row, self.place);
-            let taken = if self.is_null(bytes) {
+            let taken = if refuses_texts && json::is_text(bytes) {
+                take(None).and(Err(Problem::Text))
+            } else if self.is_null(bytes) {
                 take(None).and(if self.field.is_nullable() {
                     Ok(())
                 } else {
                     Err(Problem::Missing)
                 })
             } else {
-                let is_json = self.nulls.is_none();
                 let text = text.map(|text| if is_json { json::unmarked_text(text) } else { text });
                 match text.map(|text| take(Some(text))) {
                     Some(Ok(())) => Ok(()),
@@ -122,7 +131,8 @@ impl<'a> Cells<'a> {
         let Some(nulls) = self.nulls else {
             return bytes.is_empty();
         };
-        (bytes.is_empty() && (nulls.is_empty() || *self.field.data_type() != DataType::Utf8))
+        let may_be_empty = matches!(self.field.data_type(), DataType::Utf8 | DataType::Binary);
+        (bytes.is_empty() && (nulls.is_empty() || !may_be_empty))
             || nulls.iter().any(|null| null.as_bytes() == bytes)
     }
 

@@ -185,8 +185,12 @@ impl TextRows {
         // unit, unless others are written as times: then integers are mistakes, as they were to the
         // run that made the table of it.
         let begins_with_ticks = || {
+            let is_null = |value: &[u8]| {
+                let mut nulls = self.wanted.nulls.iter();
+                value.is_empty() || (!self.is_json() && nulls.any(|null| null.as_bytes() == value))
+            };
             let mut texts = values()
-                .filter(|value| !value.is_empty())
+                .filter(|value| !is_null(value))
                 .map(|value| std::str::from_utf8(value).unwrap_or_default());
             texts.next().is_some_and(|text| text.parse::<i64>().is_ok())
                 && texts.all(|text| WrittenTime::parse(text).is_none())
@@ -319,6 +323,7 @@ impl TextRows {
             Problem::NotUtf8 => format!("column {name} holds bytes that are not UTF-8"),
             Problem::NoTime => format!("`{quoted}` in column {name} is not a time"),
             Problem::NotOfType => format!("`{quoted}` in column {name} is not of type {type_name}"),
+            Problem::Text => format!("the text `{quoted}` in column {name} is not of type {type_name}"),
             Problem::Zone => {
                 let has = WrittenTime::parse(&text).is_some_and(|time| time.offset_seconds.is_some());
                 let has = if has { "has" } else { "lacks" };
@@ -407,6 +412,7 @@ impl TextRows {
                 place: column.place,
                 field: &column.field,
                 is_given: column.is_given,
+                is_inferred: column.inferred,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 number_unit: column.number_unit,
             };

@@ -26,6 +26,9 @@ pub(crate) struct SparseFlush<'f> {
     pub(crate) files: &'f BlockFiles,
 }
 
+/// The blocks that commits have written, by place, as [`Head::blocks`] gives them.
+type WrittenBlocks = BTreeMap<i64, Vec<(u64, BlockRef)>>;
+
 /// A row that is to be flushed.
 struct NewRow<'h> {
     block: i64,
@@ -121,7 +124,7 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
 /// files that had some do not count, whatever they have left.
 fn expired_files(
     (table, sparse): (&TableEntry, &SparseEntry),
-    (rows, written): (&[NewRow<'_>], &BTreeMap<i64, Vec<(u64, BlockRef)>>),
+    (rows, written): (&[NewRow<'_>], &WrittenBlocks),
     deletions: &[Deletion],
     are_settled: &dyn Fn() -> bool,
 ) -> Result<Option<Deletion>> {
@@ -172,7 +175,7 @@ fn expired_files(
 fn affected_files(
     sparse: &SparseEntry,
     rows: &[NewRow<'_>],
-    written: &BTreeMap<i64, Vec<(u64, BlockRef)>>,
+    written: &WrittenBlocks,
     deletions: &[Deletion],
 ) -> Result<BTreeSet<i64>> {
     let file_of = |block: i64| sparse.shape.file_of(block).0;
@@ -213,7 +216,7 @@ impl TableFlush<'_> {
         files: &mut BTreeMap<i64, PageId>,
         file: i64,
         rows: &[NewRow<'_>],
-        mut written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
+        mut written: WrittenBlocks,
     ) -> Result<()> {
         let SparseFlush { pages, files: blocks } = *self.flush;
         let shape = self.owner.shape;
