@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bedload_testkit::Rng;
+use parking_lot::Mutex;
 
 use super::rewritten::batch;
 use super::say;
@@ -152,11 +153,19 @@ fn a_backup_leaves_one_alone_that_came_first() {
     let second = open_at(&disk, Path::new("/second"), options()).expect("creates");
     create_tables(&second).expect("fresh tables");
     Writer::new(0, 9, 4).step(&second).expect("a sound disk");
+    let copied = Arc::new(Mutex::new(Vec::new()));
+    let (done, of_disk) = (copied.clone(), disk.clone());
     disk.interrupt(Access::Write, Path::new("/second/data"), move || {
         first.backup(COPY).expect("a sound disk");
+        *done.lock() = files_in(&of_disk, COPY);
     });
     let refused = second.backup(COPY);
     assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    let without_lock = |mut files: Vec<(PathBuf, Vec<u8>)>| {
+        files.retain(|(path, _)| !path.ends_with("lock"));
+        files
+    };
+    assert!(without_lock(files_in(&disk, COPY)) == without_lock(std::mem::take(&mut copied.lock())));
     assert_eq!(check_copy(&disk, COPY, &writers), Ok(true));
 }
 
