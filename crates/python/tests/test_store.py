@@ -750,7 +750,7 @@ def _use(
 def test_a_forked_child_is_told(table: bedload.Table) -> None:
     context = multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[str] = context.Queue()
-    begun = iter(pa.RecordBatchReader.from_stream(table.range()))
+    begun = iter(table.range())
     child = context.Process(target=_use, args=(table, table.range(), begun, answers))
     child.start()
     for _ in range(5):

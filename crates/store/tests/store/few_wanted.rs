@@ -170,11 +170,11 @@ fn rows_that_are_deleted_count_as_memory() {
         text: Some("x".repeat(200)),
         ..TestRow::numbered(time, 0)
     };
-    for first in (0..40 * APART).step_by(1 << 14) {
-        append(&table, &(first..first + (1 << 14)).map(row).collect::<Vec<_>>()).expect("appends");
+    for first in (0..20).map(|half| half * 2 * APART) {
+        append(&table, &(first..first + 2 * APART).map(row).collect::<Vec<_>>()).expect("appends");
     }
     store.flush().expect("flushes");
-    for first in (0..40 * APART).step_by(APART as usize) {
+    for first in (0..40).map(|number| number * APART) {
         table.delete_range(first + 1..first + APART).expect("deletes");
     }
     let mut scan = table.range(..).expect("there");
