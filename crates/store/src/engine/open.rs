@@ -93,6 +93,7 @@ impl Engine {
         } = begun?;
         let Recovered {
             store_id,
+            data_id,
             pages,
             blocks,
             catalogue,
@@ -100,9 +101,6 @@ impl Engine {
             next_sequence,
             left,
         } = recovered;
-        let data_id = pages
-            .identity()
-            .map_err(|source| Error::io(pages.path(), "read", source))?;
         let active = Arc::new(left.unwrap_or_else(|| Generation::new(log_end, next_sequence)));
         let view = View::new(
             pages.published(),

@@ -30,7 +30,7 @@ use super::applying::Applying;
 use super::flush::flush_generation;
 use super::names::{DATA_FILE, LOG_DIR, READERS_DIR};
 use super::reserve::Reserve;
-use crate::disk::Disk;
+use crate::disk::{Disk, FileId};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointError, CheckpointMeta, PageFile, Readers, WorkingPages};
@@ -44,6 +44,8 @@ const DIRTY_SHARE: usize = 4;
 /// The state that recovery finds.
 pub(super) struct Recovered {
     pub(super) store_id: [u8; 16],
+    /// The data file.
+    pub(super) data_id: FileId,
     pub(super) pages: WorkingPages,
     pub(super) blocks: Arc<BlockFiles>,
     pub(super) catalogue: Catalogue,
@@ -67,6 +69,9 @@ pub(super) fn recover(
         .open(path)
         .map_err(|source| Error::io(path, "open", source))?;
     let (superblock, damage) = PageFile::read_superblock(path, &*file)?;
+    let data_id = file
+        .identity()
+        .map_err(|source| Error::io(path, "read", source))?;
     let pages = options.cache_bytes / superblock.page_bytes as usize;
     let dirty = pages / DIRTY_SHARE;
     let (working, catalogue, damaged_copy) =
@@ -146,6 +151,7 @@ pub(super) fn recover(
         // Files that no map names yet may be those of blocks that the log names.
         return Ok(Recovered {
             store_id,
+            data_id,
             pages: working,
             blocks: Arc::new(blocks),
             catalogue,
@@ -161,6 +167,7 @@ pub(super) fn recover(
     }
     Ok(Recovered {
         store_id,
+        data_id,
         pages: working,
         blocks: Arc::new(blocks),
         catalogue,

@@ -64,6 +64,7 @@ pub(super) fn remove_created(disk: &dyn Disk, dir: &Path) {
         tracing::debug!(%error, "the log of a store that could not be created stays");
     }
     remove(RESERVE_FILE);
+    remove_empty(disk, &dir.join(READERS_DIR));
     remove(LOCK_FILE);
 }
 
