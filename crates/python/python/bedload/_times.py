@@ -106,7 +106,8 @@ def nanos_of(value: Time, kind: TimeType) -> int:
 
 def bounds(start: Optional[Time], stop: Optional[Time], kind: TimeType) -> Tuple[Optional[int], Optional[int]]:
     """The ticks of ``start <= time < stop``, in 64 bits."""
-    # The first tick at or after a time: rows from it on, or before it, are those from the time on or before it.
+    # The first tick at or after a time: rows from it on, or before it, are those from the time on
+    # or before it.
     first = None if start is None else -(-nanos_of(start, kind) // NANOS[kind.unit])
     end = None if stop is None else -(-nanos_of(stop, kind) // NANOS[kind.unit])
     if (first is not None and first > I64_MAX) or (end is not None and end < I64_MIN):
