@@ -71,7 +71,7 @@ pub struct Scan {
     from: Bound<Place>,
     to: Bound<Place>,
     reverse: bool,
-    /// Whether a method changed what is read after the first batch, and could not say so.
+    /// Whether `rev` or `with_sequence`, which return no error, were called after the first batch.
     is_late: bool,
     /// Rows still to be given.
     remaining: u64,

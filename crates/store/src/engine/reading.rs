@@ -19,8 +19,9 @@
 //! 5. A record's rows become visible all at once, once all of the record is applied. View and
 //!    `visible` are published together, under the view's lock.
 //! 6. Everything shown is durable, whatever its writer waited for: the checkpoint, and the log read
-//!    so far with the blocks that it names, are synced before they are published. After a sync that
-//!    failed nothing more is: the next may succeed without what this one had to write.
+//!    so far with the blocks that it names, are synced before they are published. After a sync
+//!    that failed nothing more is published: the next one may succeed although what this one had to
+//!    write is lost.
 //! 7. The numbers of a batch that is being written are left out in the log, and the batch comes
 //!    with the next checkpoint. The view names the last numbers that were left out since the
 //!    checkpoint that is held. If there are others, their batch failed, unless a newer checkpoint

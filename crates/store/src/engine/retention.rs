@@ -35,7 +35,7 @@ impl Engine {
                 return Err(super::commit::no_such_table());
             }
             let first = self.seal_before(true, 0)?;
-            // Rows in memory that are to be kept now may be too old for what was kept before.
+            // Before the flush, which would drop rows in memory that only the new retention keeps.
             let prepare = |catalogue: &mut Catalogue| {
                 if let Some(table) = catalogue.get(id) {
                     let mut table = (**table).clone();
@@ -55,7 +55,7 @@ impl Engine {
 
     /// Does something while no flush is under way.
     pub(crate) fn between_flushes(&self, then: impl FnOnce()) {
-        // In a process that inherited the store, nobody would ever release the lock.
+        // In a forked child the lock may be held by a thread that does not exist there.
         let _flushing = (!self.is_inherited()).then(|| self.flush.lock());
         then();
     }

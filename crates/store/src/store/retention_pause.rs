@@ -61,7 +61,8 @@ impl Table {
         let begin = || {
             self.table.entry.pauses.fetch_add(1, Ordering::Relaxed);
         };
-        // A flush that has begun has asked already, and its rows go when it is done.
+        // A flush that is under way has already looked for pauses. Once it is done, the caller sees
+        // only rows that stay.
         self.shared.engine.between_flushes(begin);
         RetentionPause { table: self.clone() }
     }

@@ -87,7 +87,7 @@ impl Disk for OsDisk {
     fn create_dir_like(&self, path: &Path, model: &Path) -> io::Result<()> {
         let permissions = fs::metadata(model)?.permissions();
         let mut builder = fs::DirBuilder::new();
-        // Never open to more users than it is to be, not even for a moment.
+        // Closed to other users at first, so that it is at no moment more open than `model`.
         builder.mode(permissions.mode() & 0o700);
         builder.create(path)?;
         fs::set_permissions(path, permissions)
@@ -209,7 +209,7 @@ impl Disk for OsDisk {
     fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path)?;
-        // The process that looks for leftovers may be another user's.
+        // A process of another user must be able to open it, to see whether it is locked.
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
         lock_exclusively(&file)?;
         let id = id_of(&file.metadata()?);

@@ -235,7 +235,7 @@ impl IndexedScan {
                 if !is_listed {
                     *listed = (self.batches, set);
                     output.sets.push(piece.columns.clone());
-                    // Rows that are left out take memory as long as the others do.
+                    // The whole piece stays in memory until the batch is built.
                     if is_filtered || left < looked_at - rest.len() {
                         bytes += own_bytes;
                     }

@@ -521,7 +521,7 @@ impl<'s> BlockScan<'s> {
         let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
         let mut next = block;
         while run.len() * stride < READ_BYTES {
-            // The last block of all has none after it.
+            // No number follows that of the last possible block.
             let Some(following) = next.checked_add(step) else {
                 break;
             };

@@ -449,7 +449,7 @@ impl State {
         let mut is_zeroed = is_zeroed;
         if to > self.extent.claimed {
             let claim = match self.is_tight {
-                // Space that was set aside for a checkpoint may be all there is.
+                // What space there is may be the reserve, which a checkpoint needs.
                 true => to,
                 false => to.next_multiple_of(CLAIM_BYTES),
             };

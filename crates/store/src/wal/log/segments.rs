@@ -86,7 +86,7 @@ impl Log {
                 }),
                 None => remove_own(&*self.disk, &ended.path, ended.id),
             };
-            // What stands in its place is not removed later, either.
+            // A file that others have put in its place is left alone for good.
             removed += usize::from(matches!(outcome, Ok(()) | Err(Error::Replaced { .. })));
             if outcome.is_err() {
                 break;
