@@ -102,8 +102,9 @@ pub(crate) fn write(
     Stdout::lock().line(&report)
 }
 
-/// What an export covers: its range, of which an open side ends with the rows of the table. Files
-/// beyond these may be all that is left of rows that were deleted.
+/// The times that an export covers: those of its range. Where the range has no bound, they end with
+/// the rows of the table, because a file of earlier or later times may be the only copy of rows
+/// that were deleted.
 struct Covered {
     range: TickRange,
     /// The first and the last time of the table.

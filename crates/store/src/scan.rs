@@ -371,7 +371,7 @@ impl Scan {
         }
     }
 
-    /// What is read is settled with the first batch.
+    /// Fails once the first batch has been read: columns, filter and direction are fixed then.
     fn check_not_begun(&self) -> Result<()> {
         if self.rows.is_some() || self.is_late {
             return Err(Error::schema(

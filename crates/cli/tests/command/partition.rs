@@ -194,7 +194,8 @@ fn files_of_periods_without_rows_are_removed_on_demand() {
     std::os::unix::fs::symlink("notes.csv", place.path("days/2013-02-27.csv")).unwrap();
     let all = names();
 
-    // Of the days from 2013-02-28 to 2013-03-06, two at each end are gone, and one between.
+    // The table has rows from 2013-02-28 to 2013-03-06. The first two days, the last two and one
+    // day in the middle are deleted.
     place.output("delete s t --to 2013-03-02");
     place.output("delete s t --from 2013-03-03 --to 2013-03-04");
     place.output("delete s t --from 2013-03-05");

@@ -1,10 +1,14 @@
 //! Rows that are taken back make no others expire.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::rewritten::batch;
-use super::workload::{open, options};
-use crate::disk::sim::SimDisk;
+use super::workload::{STORE, open, options};
+use crate::disk::sim::{Access, SimDisk};
 use crate::rows::TableSchema;
 use crate::store::{Store, Table};
 use crate::table::{Grid, Layout};
@@ -210,4 +214,30 @@ fn late_rows_are_not_taken_for_the_newest() {
         .set_retention(Some(Duration::from_secs(100)))
         .expect("a sound disk");
     assert_eq!(count(&table), 101);
+}
+
+/// A flush looks for pauses once. One that is under way may drop rows which the caller still sees.
+#[test]
+fn a_pause_waits_for_a_flush_that_is_under_way() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().head_bytes(4 << 20)).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    table.append(&batch(0..ROWS, 0)).expect("a sound disk");
+    let (tell, paused) = mpsc::channel();
+    let other = table.clone();
+    let data = Path::new(STORE).join("data");
+    let waits = Arc::new(AtomicBool::new(false));
+    let found = waits.clone();
+    disk.interrupt(Access::Write, &data, move || {
+        std::thread::spawn(move || {
+            let pause = other.pause_retention();
+            tell.send(pause).expect("is waited for");
+        });
+        let early = paused.recv_timeout(Duration::from_millis(100));
+        found.store(early.is_err(), Ordering::SeqCst);
+        std::thread::spawn(move || drop(paused.recv()));
+    });
+    store.flush().expect("a sound disk");
+    assert!(waits.load(Ordering::SeqCst));
 }

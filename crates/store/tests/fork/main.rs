@@ -37,8 +37,9 @@ struct Handles {
     pending: Cell<Option<PendingAppend>>,
     mark: Mark,
     snapshot: Snapshot,
-    /// Of two scans, one has begun.
+    /// A scan that has read nothing yet.
     scan: Cell<Option<Scan>>,
+    /// A scan that has read a batch.
     begun: Cell<Option<Scan>>,
 }
 

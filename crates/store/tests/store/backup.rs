@@ -144,7 +144,7 @@ fn a_backup_and_a_salvaged_store_are_as_hidden_as_the_store() {
         open(&store).backup(&copy).expect("copies");
         bedload::salvage(&store, &salvaged).expect("copies");
         assert_eq!((mode(&copy), mode(&salvaged)), (hidden, hidden));
-        // Whoever may read the store may say so there.
+        // Users who may read the store can register as readers, and no others can.
         assert_eq!(mode(&store.join("readers")), hidden);
     }
 }

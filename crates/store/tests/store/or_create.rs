@@ -49,7 +49,7 @@ fn one_of_several_creates_a_new_store() {
             "{errors:?}"
         );
         assert!(matches!(open(), Err(Error::AlreadyExists { .. })));
-        // What a creation that was cut short has left is no store.
+        // Without its data file, this is a creation that was cut short, which is begun again.
         std::fs::rename(path.join("data"), path.join("data.begun")).unwrap();
         open().unwrap();
     }

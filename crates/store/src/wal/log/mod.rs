@@ -449,7 +449,7 @@ impl State {
         let mut is_zeroed = is_zeroed;
         if to > self.extent.claimed {
             let claim = match self.is_tight {
-                // What space there is may be the reserve, which a checkpoint needs.
+                // The disk may have no free space but the reserve, and a checkpoint needs that.
                 true => to,
                 false => to.next_multiple_of(CLAIM_BYTES),
             };
