@@ -242,6 +242,11 @@ impl RunIndex {
         RunIndexPage::new(root, page)?.parse()
     }
 
+    /// Returns how many leaves an index page of so many bytes can name.
+    pub(super) const fn leaves_max(payload_max: usize) -> usize {
+        payload_max.saturating_sub(HEADER_BYTES) / ENTRY_BYTES
+    }
+
     /// Encodes the page of an index.
     pub(super) fn encode(owner: u32, first_page: PageId, generation: u64, leaves: &[LeafEntry]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_BYTES + ENTRY_BYTES * leaves.len());

@@ -3,7 +3,7 @@
 use arrow_array::ArrayRef;
 use bedload_pages::PageId;
 
-use super::index::LeafEntry;
+use super::index::{LeafEntry, RunIndex};
 use super::place::Places;
 use crate::column;
 
@@ -21,7 +21,7 @@ use crate::column;
 /// let time: ArrayRef = Arc::new(TimestampSecondArray::from(vec![10, 20, 30]));
 /// let sequence: ArrayRef = Arc::new(UInt64Array::from(vec![2, 0, 1]));
 /// writer.push(vec![time.clone(), sequence])?;
-/// let run = writer.finish()?.expect("it has rows");
+/// let run = writer.finish()?.pop().expect("it has rows");
 ///
 /// let index = RunIndex::read(&pages, &run, 7)?;
 /// let leaf = index.open(&pages, 0)?;
@@ -36,6 +36,7 @@ pub struct ColumnRuns {
     pub(super) time: usize,
     pub(super) leaf_rows: usize,
     pub(super) leaf_bytes: usize,
+    run_leaves: u32,
 }
 
 impl ColumnRuns {
@@ -48,6 +49,7 @@ impl ColumnRuns {
             time,
             leaf_rows: 1 << 14,
             leaf_bytes: 2 << 20,
+            run_leaves: u32::MAX,
         }
     }
 
@@ -68,6 +70,14 @@ impl ColumnRuns {
         self
     }
 
+    /// Sets the most leaves of a run, at least 1. A run never has more leaves than the page of its
+    /// index can name, about 300,000. Default: as many as that.
+    pub const fn run_leaves(mut self, leaves: u32) -> Self {
+        assert!(leaves > 0, "a run has at least one leaf");
+        self.run_leaves = leaves;
+        self
+    }
+
     /// Returns the table that the rows belong to.
     pub const fn owner(&self) -> u32 {
         self.owner
@@ -85,6 +95,12 @@ impl ColumnRuns {
             return None;
         }
         Places::of_columns(columns.get(self.time)?, columns.last()?)
+    }
+
+    /// Returns the most leaves of a run whose index page has so many bytes.
+    pub(super) fn leaves_max(&self, payload_max: usize) -> usize {
+        let named = RunIndex::leaves_max(payload_max);
+        usize::try_from(self.run_leaves).map_or(named, |set| named.min(set))
     }
 
     /// Returns how many of these rows fit in a leaf.

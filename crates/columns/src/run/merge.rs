@@ -214,13 +214,13 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
         Some(next.sequence)
     }
 
-    fn cut(&mut self) -> Result<Option<Run>> {
+    fn cut(&mut self) -> Result<Vec<Run>> {
         self.write()?;
         let next = ColumnRunWriter::new(self.store, self.kind)?;
         std::mem::replace(&mut self.writer, next).finish()
     }
 
-    fn finish(mut self) -> Result<Option<Run>> {
+    fn finish(mut self) -> Result<Vec<Run>> {
         self.write()?;
         self.writer.finish()
     }
@@ -248,7 +248,7 @@ mod tests {
             ];
             writer.push(columns).expect("writes");
         }
-        writer.finish().expect("ends").expect("it has rows")
+        writer.finish().expect("ends").pop().expect("it has rows")
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
             most = most.max(merge.stretches.rows());
         }
         assert!((4..=9).contains(&most), "{most} rows");
-        let merged = merge.finish().expect("ends").expect("it has rows");
+        let merged = merge.finish().expect("ends").pop().expect("it has rows");
         assert_eq!(merged.entries, 400);
         let index = RunIndex::read(&pages, &merged, kind.owner).expect("a sound index");
         let mut expected = 0;

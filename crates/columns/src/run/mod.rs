@@ -5,6 +5,9 @@
 //! one page regardless of the run's length. Leaves name their table and run, so that a stray leaf
 //! can be identified. `docs/format.md` describes the bytes.
 //!
+//! An index names about 300,000 leaves at most. A writer or a merge that has more of them ends the
+//! run there and begins another one.
+//!
 //! Rows are unique by (time, sequence number) and never replaced: runs have no tombstones, and a
 //! merge takes every row of its inputs. [`ColumnRuns::retain`] removes deleted rows from a run, and
 //! leaves unaffected leaves where they are.
@@ -12,7 +15,7 @@
 //! | | |
 //! |---|---|
 //! | [`ColumnRuns`] | which columns the runs have, as the tree wants to know it |
-//! | [`ColumnRunWriter`] | writes a run |
+//! | [`ColumnRunWriter`] | writes a run, or several one after another |
 //! | [`RunIndex`], [`RunIndexPage`], [`RunLeaf`] | read one |
 //! | [`Stretches`] | rows of several sets of columns, put together in a given order |
 

@@ -115,7 +115,8 @@ impl ColumnRuns {
                 }
                 (LeafFate::Dropped | LeafFate::Sifted, _) => {
                     let leaf = index.open(store, number)?;
-                    let sifted = self.sift(&leaf, &mut is_gone, &visible, &mut writer)?;
+                    let leaves_to_come = index.leaves().len() - number - 1;
+                    let sifted = self.sift(&leaf, (&mut is_gone, &visible), (&mut writer, leaves_to_come))?;
                     if sifted.gone == 0 {
                         writer.keep(*entry)?;
                     } else {
@@ -128,7 +129,7 @@ impl ColumnRuns {
         if retired.len() == 1 {
             return Ok(None);
         }
-        let run = writer.finish()?;
+        let run = writer.finish()?.pop();
         Ok(Some(Retained {
             run,
             retired,
@@ -140,9 +141,8 @@ impl ColumnRuns {
     fn sift<G: Deref<Target = [u8]>, S: PageStore>(
         &self,
         leaf: &RunLeaf<G>,
-        is_gone: &mut impl FnMut(Place) -> bool,
-        visible: &Visible,
-        writer: &mut ColumnRunWriter<'_, S>,
+        (is_gone, visible): (&mut impl FnMut(Place) -> bool, &Visible),
+        (writer, leaves_to_come): (&mut ColumnRunWriter<'_, S>, usize),
     ) -> Result<Sifted> {
         let rows = 0..leaf.rows();
         let foreign = || corrupt(leaf.page(), "it has not the columns of its table");
@@ -164,7 +164,8 @@ impl ColumnRuns {
             let array = leaf.decode(column, rows.clone())?;
             filter(&array, &left).map_err(bedload_pages::Error::store)
         };
-        writer.push((0..leaf.columns()).map(column).collect::<Result<_>>()?)?;
+        let left = (0..leaf.columns()).map(column).collect::<Result<_>>()?;
+        writer.push_left(left, leaves_to_come)?;
         Ok(sifted)
     }
 }

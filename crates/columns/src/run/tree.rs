@@ -35,6 +35,11 @@ impl Runs<I64Order> for ColumnRuns {
         }
     }
 
+    fn pages_max<S: PageRead>(&self, store: &S) -> u32 {
+        let leaves = self.leaves_max(store.payload_max());
+        u32::try_from(leaves).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
     fn pages<S: PageRead>(&self, run: &TreeRun<'_, I64Order, S>) -> Result<Vec<PageId>> {
         Ok(RunIndex::read(run.store, &run.run, self.owner)?.pages().collect())
     }

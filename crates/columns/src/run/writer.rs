@@ -13,16 +13,23 @@ use crate::column;
 use crate::leaf::{EncodeOptions, encode};
 use crate::limits::MAX_COLUMN_BYTES;
 
-/// Writes rows, which come in order, as the leaves of a run. Its pages are leaks until the run is
-/// published, and stay leaks if the writer is dropped or fails.
+/// Writes rows, which come in order, as the leaves of a run, and of further runs once that has as
+/// many leaves as its index can name. The pages are leaks until the runs are published, and stay
+/// leaks if the writer is dropped or fails.
 #[derive(Debug)]
 pub struct ColumnRunWriter<'s, S: PageStore + 's> {
     store: &'s S,
     kind: ColumnRuns,
     writer: S::RunWriter<'s>,
-    /// The first page, and its generation.
+    /// The most leaves of a run.
+    leaves_max: usize,
+    /// Whether the leaves that are kept name this run, so that they cannot go to another one.
+    is_rewrite: bool,
+    /// The first page of the present run, and its generation.
     name: Option<(PageId, u64)>,
     leaves: Vec<LeafEntry>,
+    /// Runs that are complete.
+    ended: Vec<Run>,
     /// Rows buffered until they fill a leaf.
     waiting: Vec<Vec<ArrayRef>>,
     waiting_rows: usize,
@@ -41,9 +48,12 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok(Self {
             store,
             writer: store.run_writer()?,
+            leaves_max: kind.leaves_max(store.payload_max()),
             kind,
+            is_rewrite: false,
             name: None,
             leaves: Vec::new(),
+            ended: Vec::new(),
             waiting: Vec::new(),
             waiting_rows: 0,
             waiting_bytes: 0,
@@ -56,7 +66,22 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
     pub(super) fn of_run(store: &'s S, kind: ColumnRuns, run: &Run) -> Result<Self> {
         let mut writer = Self::new(store, kind)?;
         writer.name = Some((run.first_page, run.generation));
+        writer.is_rewrite = true;
         Ok(writer)
+    }
+
+    /// Appends the rows left of a leaf of the run that is rewritten; `leaves_to_come` more of its
+    /// leaves follow. The run never has more leaves than before if it has no room for more.
+    pub(super) fn push_left(&mut self, columns: Vec<ArrayRef>, leaves_to_come: usize) -> Result<()> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        let most = self.leaves.len() + self.waiting_rows + rows + leaves_to_come;
+        if rows == 0 || most <= self.leaves_max {
+            return self.push(columns);
+        }
+        self.write_waiting()?;
+        self.check_order(&columns)?;
+        self.rows += rows as u64;
+        self.write_leaf(&columns)
     }
 
     /// Appends a leaf that is already written.
@@ -108,19 +133,30 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         self.waiting.push(columns);
     }
 
-    /// Ends the run; returns `None` if it has no rows.
+    /// Ends the last run; returns the runs in the order of their rows, none if there are no rows.
     ///
     /// # Errors
     ///
-    /// The run has more leaves than a page can name; the store failed.
-    pub fn finish(mut self) -> Result<Option<Run>> {
+    /// The store failed.
+    pub fn finish(mut self) -> Result<Vec<Run>> {
         self.write_waiting()?;
-        let Some((first_page, generation)) = self.name.filter(|_| !self.leaves.is_empty()) else {
-            return Ok(None);
+        if self.leaves.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.end_run()?;
+        self.writer.finish()?;
+        Ok(self.ended)
+    }
+
+    /// Writes the index of the present run. The next leaf begins another one.
+    fn end_run(&mut self) -> Result<()> {
+        let Some((first_page, generation)) = self.name.take() else {
+            return Ok(());
         };
+        let leaves = std::mem::take(&mut self.leaves);
         let root = self.writer.reserve()?;
         let id = root.id;
-        let index = RunIndex::encode(self.kind.owner, first_page, generation, &self.leaves);
+        let index = RunIndex::encode(self.kind.owner, first_page, generation, &leaves);
         let limit_bytes = self.store.payload_max();
         if index.len() > limit_bytes {
             return Err(bedload_pages::Error::EntryTooLarge {
@@ -129,8 +165,8 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
             });
         }
         self.writer.write(root, &index)?;
-        self.writer.finish()?;
-        Ok(describe(id, first_page, generation, &self.leaves))
+        self.ended.extend(describe(id, first_page, generation, &leaves));
+        Ok(())
     }
 
     /// Writes the buffered rows, however few.
@@ -196,6 +232,9 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
             self.write_leaf(&slices(columns, 0, rows / 2))?;
             return self.write_leaf(&slices(columns, rows / 2, rows - rows / 2));
         };
+        if self.leaves.len() >= self.leaves_max && !self.is_rewrite {
+            self.end_run()?;
+        }
         let reserved = self.writer.reserve()?;
         let Reserved { id, generation } = reserved;
         let (first_page, generation) = *self.name.get_or_insert((id, generation));
@@ -238,26 +277,24 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{TimestampSecondArray, UInt64Array};
-    use bedload_pages::{Error, HeapPages};
+    use bedload_pages::HeapPages;
 
     use super::*;
 
     #[test]
     fn a_run_has_no_more_leaves_than_its_index_can_name() {
         let pages = HeapPages::new(4096);
-        let kind = ColumnRuns::new(1, 1, 0);
-        let written = |leaves: usize| {
-            let mut writer = ColumnRunWriter::new(&pages, kind)?;
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(TimestampSecondArray::from(vec![1])),
-                Arc::new(UInt64Array::from(vec![7])),
-            ];
-            writer.write_leaf(&columns)?;
-            let leaf = writer.leaves[0];
-            writer.leaves.resize(leaves, leaf);
-            writer.finish()
-        };
-        assert!(written(290_000).expect("short enough").is_some());
-        assert!(matches!(written(300_000), Err(Error::EntryTooLarge { .. })));
+        let mut writer = ColumnRunWriter::new(&pages, ColumnRuns::new(1, 1, 0)).expect("begins");
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(TimestampSecondArray::from(vec![1])),
+            Arc::new(UInt64Array::from(vec![7])),
+        ];
+        writer.write_leaf(&columns).expect("writes");
+        let leaf = writer.leaves[0];
+        writer.leaves.resize(writer.leaves_max, leaf);
+        writer.write_leaf(&columns).expect("writes");
+        let runs = writer.finish().expect("the index of each run has its page");
+        let pages: Vec<u32> = runs.iter().map(|run| run.pages).collect();
+        assert!(pages[0] > 290_000 && pages[1..] == [2], "{pages:?}");
     }
 }

@@ -50,10 +50,10 @@ fn columns(places: &[Place]) -> Vec<ArrayRef> {
     ]
 }
 
-fn publish(tree: &Tree<'_>, places: &[Place]) {
+fn publish(tree: &Tree<'_>, kind: ColumnRuns, places: &[Place]) {
     let mut runs = Vec::new();
     for part in places.chunks(100) {
-        let mut writer = ColumnRunWriter::new(*tree.store(), kind()).expect("begun");
+        let mut writer = ColumnRunWriter::new(*tree.store(), kind).expect("begun");
         // In pieces unrelated to leaves.
         for piece in part.chunks(11) {
             writer.push(columns(piece)).expect("in order");
@@ -112,7 +112,7 @@ fn check(tree: &Tree<'_>, expected: &BTreeMap<(i64, u64), Option<i64>>) {
 
 /// Removes a range of times, except rows with a sequence number of at least `before`; returns the
 /// number removed.
-fn remove(tree: &Tree<'_>, times: std::ops::RangeInclusive<i64>, before: u64) -> u64 {
+fn remove(tree: &Tree<'_>, kind: ColumnRuns, times: std::ops::RangeInclusive<i64>, before: u64) -> u64 {
     let mut removed = 0;
     let is_gone = |place: Place| times.contains(&place.time) && place.sequence < before;
     let judge = |leaf: &LeafEntry| {
@@ -128,7 +128,7 @@ fn remove(tree: &Tree<'_>, times: std::ops::RangeInclusive<i64>, before: u64) ->
         }
     };
     tree.edit_runs(&mut |run, visible| {
-        let retained = kind().retain(*tree.store(), (run, visible), judge, is_gone)?;
+        let retained = kind.retain(*tree.store(), (run, visible), judge, is_gone)?;
         Ok(retained.map_or(RunEdit::Keep, |retained| {
             removed += retained.removed;
             RunEdit::Replace {
@@ -141,9 +141,9 @@ fn remove(tree: &Tree<'_>, times: std::ops::RangeInclusive<i64>, before: u64) ->
     removed
 }
 
-fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
+fn schedule(seed: u64, rounds: u64, late: usize, kind: ColumnRuns) -> MaintenanceWork {
     let pages = HeapPages::new(4096);
-    let tree = BeTree::create(&pages, I64Order, kind(), options()).expect("an empty tree");
+    let tree = BeTree::create(&pages, I64Order, kind, options()).expect("an empty tree");
     let mut random = Random(seed);
     let mut expected = BTreeMap::new();
     let mut work = MaintenanceWork::default();
@@ -161,7 +161,7 @@ fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
             })
             .collect();
         places.sort_unstable();
-        publish(&tree, &places);
+        publish(&tree, kind, &places);
         for place in places {
             let value = (!place.sequence.is_multiple_of(7)).then_some(place.time * 3);
             expected.insert((place.time, place.sequence), value);
@@ -175,25 +175,30 @@ fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
             let before = if random.below(2) == 0 { next + 1 } else { next / 2 };
             let rows = expected.len();
             expected.retain(|&(time, sequence), _| !((begin..=end).contains(&time) && sequence < before));
-            assert_eq!(remove(&tree, begin..=end, before), (rows - expected.len()) as u64);
+            assert_eq!(
+                remove(&tree, kind, begin..=end, before),
+                (rows - expected.len()) as u64
+            );
         }
         if round % 16 == 0 {
             check(&tree, &expected);
         }
     }
+    let mut maintainer = tree.maintainer();
+    while maintainer.drain(1 << 20).expect("maintained") == Progress::Paused {}
     check(&tree, &expected);
     // No page is left that the tree does not name.
     pages.reclaim().expect("reclaimed");
     let owned = tree.verify().expect("verified").pages.len();
     assert_eq!(pages.live_pages(), owned);
     assert_eq!(
-        remove(&tree, i64::MIN..=i64::MAX, u64::MAX),
+        remove(&tree, kind, i64::MIN..=i64::MAX, u64::MAX),
         expected.len() as u64
     );
     check(&tree, &BTreeMap::new());
     pages.reclaim().expect("reclaimed");
     assert!(
-        pages.live_pages() < 12,
+        pages.live_pages() < 20,
         "{} pages of an empty tree",
         pages.live_pages()
     );
@@ -202,16 +207,94 @@ fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
 
 #[test]
 fn rows_in_order_are_written_once() {
-    let work = schedule(1, 200, 1);
+    let work = schedule(1, 200, 1, kind());
     assert_eq!(work.push_downs, 0, "nothing reaches the root's runs");
 }
 
 #[test]
 fn late_rows_are_pushed_down() {
-    let work = schedule(2, 200, 500);
+    let work = schedule(2, 200, 500, kind());
     assert!(work.push_downs > 50 && work.lost == 0, "{work:?}");
-    let work = schedule(3, 300, 20_000);
+    let work = schedule(3, 300, 20_000, kind());
     assert!(work.push_downs > 100 && work.splits > 3, "{work:?}");
+}
+
+/// Runs of 8 or 48 rows, which is less than merges and leaves of the tree have.
+#[test]
+fn a_merge_that_one_index_cannot_name_gives_several_runs() {
+    for (seed, leaf_rows, run_leaves) in [(4, 8, 1), (5, 16, 3)] {
+        let kind = ColumnRuns::new(OWNER, 3, 1)
+            .leaf_rows(leaf_rows)
+            .run_leaves(run_leaves);
+        schedule(seed, 50, 1, kind);
+        for late in [500, 10_000] {
+            let work = schedule(seed, 80, late, kind);
+            assert!(work.push_downs > 50 && work.lost == 0, "{work:?}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_ends_a_run_when_its_index_is_full() {
+    let pages = HeapPages::new(4096);
+    let kind = kind().run_leaves(3);
+    let mut writer = ColumnRunWriter::new(&pages, kind).expect("begun");
+    let places: Vec<Place> = (0..100).map(|time| Place { time, sequence: 0 }).collect();
+    for part in places.chunks(30) {
+        writer.push(columns(part)).expect("in order");
+    }
+    let runs = writer.finish().expect("finished");
+    let entries: Vec<u64> = runs.iter().map(|run| run.entries).collect();
+    assert_eq!(entries, [48, 48, 4]);
+    let mut times: Vec<i64> = Vec::new();
+    for run in &runs {
+        let index = RunIndex::read(&pages, run, OWNER).expect("an index of its own");
+        for number in 0..index.leaves().len() {
+            let leaf = index.open(&pages, number).expect("a leaf of its run");
+            times.extend(&leaf.times(1, 0..leaf.rows()).expect("times"));
+        }
+    }
+    assert!(times.into_iter().eq(0..100));
+}
+
+/// Leaves that lose a row each may be packed into more leaves than before, and the index of the run
+/// has no room for more.
+#[test]
+fn a_full_run_that_loses_rows_stays_one_run() {
+    let pages = HeapPages::new(16_384);
+    let kind = ColumnRuns::new(OWNER, 2, 0).leaf_bytes(8_000).run_leaves(4);
+    let rows_of = |places: &[(i64, usize)]| -> Vec<ArrayRef> {
+        let texts = places.iter().map(|&(_, bytes)| "x".repeat(bytes));
+        vec![
+            Arc::new(TimestampSecondArray::from_iter_values(
+                places.iter().map(|&(time, _)| time),
+            )),
+            Arc::new(StringArray::from_iter_values(texts)),
+            Arc::new(UInt64Array::from_iter_values(places.iter().map(|_| 0))),
+        ]
+    };
+    let mut writer = ColumnRunWriter::new(&pages, kind).expect("begun");
+    // Every second leaf has four narrow rows, which are then deleted, and four wide ones.
+    for first in [0, 16] {
+        let bytes = |row| if row % 16 < 12 { 1 } else { 3_900 };
+        let places: Vec<_> = (first..first + 16).map(|row| (row, bytes(row))).collect();
+        writer.push(rows_of(&places)).expect("written");
+    }
+    let run = writer.finish().expect("finished").pop().expect("it has rows");
+    let rows_of_leaves = |run: &_| -> Vec<u32> {
+        let index = RunIndex::read(&pages, run, OWNER).expect("an index");
+        index.leaves().iter().map(|leaf| leaf.rows).collect()
+    };
+    assert_eq!(rows_of_leaves(&run), [8, 8, 8, 8]);
+    let is_gone = |place: Place| (8..12).contains(&(place.time % 16));
+    let judge = |_: &LeafEntry| LeafFate::Sifted;
+    let retained = kind.retain(&pages, (&run, &[(None, None)]), judge, is_gone);
+    let retained = retained.expect("retained").expect("rows are gone");
+    assert_eq!(retained.removed, 8);
+    assert_eq!(
+        rows_of_leaves(&retained.run.expect("rows are left")),
+        [8, 4, 8, 4]
+    );
 }
 
 #[test]
@@ -242,7 +325,7 @@ fn wide_rows_make_short_leaves() {
         vec![Arc::new(time) as ArrayRef, Arc::new(text), Arc::new(sequence)]
     };
     writer.push(texts(10)).expect("written");
-    let run = writer.finish().expect("finished").expect("it has rows");
+    let run = writer.finish().expect("finished").pop().expect("it has rows");
     let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
     let rows: Vec<u32> = index.leaves().iter().map(|leaf| leaf.rows).collect();
     assert_eq!(rows, [3, 3, 3, 1]);
@@ -258,7 +341,7 @@ fn damage_is_told() {
             sequence: 100 - n.cast_unsigned(),
         })
         .collect();
-    publish(&tree, &places);
+    publish(&tree, kind(), &places);
     let run = tree.leaf_interval(LeafTarget::Last).expect("read").runs[0];
     let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
     assert!(
@@ -352,7 +435,7 @@ fn rows_between_places_are_those_of_a_list() {
         .collect();
     let mut writer = ColumnRunWriter::new(&pages, kind).expect("begun");
     writer.push(columns(&places)).expect("in order");
-    let run = writer.finish().expect("finished").expect("a run");
+    let run = writer.finish().expect("finished").pop().expect("a run");
     let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
     let leaf = index.open(&pages, 0).expect("a leaf");
     assert_eq!(leaf.rows(), places.len());

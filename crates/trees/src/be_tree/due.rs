@@ -45,14 +45,23 @@ fn fullest(node: &Node, end: usize, may: impl Fn(&Child) -> bool) -> Option<(usi
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
-    /// The first of the newest runs that all have less than so many entries.
+    /// The first of the newest runs that all have less than so many entries, and less than half of
+    /// the pages that a run can have: merging longer ones would give about as many runs again.
     fn small_from(&self, node: &Node, entries: u64) -> usize {
+        let pages = self.run_pages_max() / 2;
         let small = node
             .runs
             .iter()
             .rev()
-            .take_while(|live| live.run.entries < entries);
+            .take_while(|live| live.run.entries < entries && u64::from(live.run.pages) <= pages);
         node.runs.len() - small.count()
+    }
+
+    /// Whether a merge of all runs of a node would give fewer of them.
+    fn would_be_fewer(&self, node: &Node) -> bool {
+        let pages: u64 = node.runs.iter().map(|live| u64::from(live.run.pages)).sum();
+        let fewer = node.runs.len().saturating_sub(1) as u64;
+        fewer > 0 && pages <= fewer.saturating_mul(self.run_pages_max())
     }
 
     /// The runs of a node to be merged into one. Above the leaves: the newest runs not yet pushed
@@ -62,7 +71,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         let len = node.runs.len();
         if node.level == 0 {
             let appended = self.small_from(node, self.config.leaf_entries / APPENDED_RUNS as u64);
-            return if all && len > 1 {
+            return if all && self.would_be_fewer(node) {
                 Some(0..len)
             } else {
                 (len - appended >= APPENDED_RUNS).then_some(appended..len)

@@ -22,8 +22,8 @@ pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     merge: L::Merge<'t, S>,
     /// The least vacuum cycle of the runs it reads, as they were when it began.
     cycle: u64,
-    /// Runs already finished, and where the next one begins.
-    parts: Vec<(Run, PointBuf)>,
+    /// Parts of the output that are already finished.
+    parts: Vec<Part>,
     /// How many more cuts the output gets, after equal numbers of entries.
     cuts_left: usize,
     /// Bytes that the parent has left for the children that cuts make.
@@ -32,6 +32,13 @@ pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> 
     /// Entries taken when the present part began.
     part_begun: u64,
     entries_per_page: u64,
+}
+
+/// The runs that a new leaf gets: one, unless that would have too many pages.
+struct Part {
+    runs: Vec<Run>,
+    /// Where the next leaf begins.
+    next: PointBuf,
 }
 
 enum Aim {
@@ -134,6 +141,11 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         if !is_leaf && !tree.has_room_for_run(&child) {
             return Ok(None);
         }
+        let end = if is_leaf {
+            end
+        } else {
+            tree.end_with_room(&parent, pushed..end, &child)
+        };
         let slices = parent.runs[pushed..end].to_vec();
         let own = if is_leaf { child.runs.clone() } else { Vec::new() };
         let (low, high) = parent.bounds(slot);
@@ -167,14 +179,18 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
         let child_len = tree
             .child_len(&parent)
             .unwrap_or(CHILD_LEN + tree.pivot_len_max());
-        let wanted = usize::try_from(expected / tree.config.leaf_entries).unwrap_or(usize::MAX);
-        let cuts = if is_leaf { wanted.min(room / child_len) } else { 0 };
         let inputs: Vec<LiveRun> = slices.iter().chain(&own).copied().collect();
+        let entries_per_page = entries_per_page(&inputs);
+        // The run of a leaf should not have to be cut.
+        let run_entries = tree.run_pages_max().saturating_mul(entries_per_page);
+        let wanted = expected / tree.config.leaf_entries.min(run_entries).max(1);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let cuts = if is_leaf { wanted.min(room / child_len) } else { 0 };
         Ok(Some(Self {
             tree,
             merge: tree.merge(&newest_first, is_leaf)?,
             cycle: cycle_of(&inputs),
-            entries_per_page: entries_per_page(&inputs),
+            entries_per_page,
             aim: Aim::PushDown {
                 parent: parent_id,
                 child: child_id,
@@ -226,11 +242,12 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
             let pivot = self.tree.point_buf(&key, tie);
             // A pivot that is longer than those so far may find no room: the part goes on.
             let child_len = CHILD_LEN + pivot.key.len();
-            if child_len <= self.room
-                && let Some(run) = self.merge.cut()?
-            {
-                self.room -= child_len;
-                self.parts.push((run, pivot));
+            if child_len <= self.room {
+                let runs = self.merge.cut()?;
+                if !runs.is_empty() {
+                    self.room -= child_len;
+                    self.parts.push(Part { runs, next: pivot });
+                }
             }
         }
         self.cuts_left -= 1;
@@ -242,17 +259,14 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
     pub(super) fn publish(self) -> Result<Published> {
         let entries = self.merge.taken();
         let tree = self.tree;
-        let mut outputs: Vec<Run> = self.parts.iter().map(|(run, _)| *run).collect();
+        let mut outputs: Vec<Run> = self.parts.iter().flat_map(|part| &part.runs).copied().collect();
         let last = self.merge.finish()?;
-        outputs.extend(last);
+        outputs.extend(&last);
         let pages = outputs.iter().map(|run| u64::from(run.pages)).sum();
         let entries_written = outputs.iter().map(|run| run.entries).sum();
-        let live = last.map(|run| LiveRun {
-            run,
-            cycle: self.cycle,
-        });
+        let last = live_runs(&last, self.cycle);
         let retired = match self.aim {
-            Aim::Merge { node, inputs } => tree.publish_merged(node, &inputs, live)?,
+            Aim::Merge { node, inputs } => tree.publish_merged(node, &inputs, last)?,
             Aim::PushDown {
                 parent,
                 child,
@@ -269,9 +283,9 @@ impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
                     pushed_entries: entries.saturating_sub(entries_of(&own)),
                 };
                 if is_leaf {
-                    tree.publish_in_leaf(&push, &own, &self.parts, self.cycle, live)?
+                    tree.publish_in_leaf(&push, &own, &self.parts, self.cycle, last)?
                 } else {
-                    tree.publish_in_node(&push, live)?
+                    tree.publish_in_node(&push, last)?
                 }
             }
         };
@@ -307,6 +321,10 @@ fn entries_per_page(inputs: &[LiveRun]) -> u64 {
     let entries = entries_of(inputs);
     let pages: u64 = inputs.iter().map(|live| u64::from(live.run.pages)).sum();
     (entries / pages.max(1)).max(1)
+}
+
+fn live_runs(runs: &[Run], cycle: u64) -> Vec<LiveRun> {
+    runs.iter().map(|&run| LiveRun { run, cycle }).collect()
 }
 
 pub(super) fn runs_of(live: &[LiveRun]) -> Vec<Run> {
@@ -358,13 +376,28 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         }
     }
 
+    /// The last of the parent's runs whose slices can be pushed down together to a child above the
+    /// leaves, at least one: the child has room for the runs that they give.
+    fn end_with_room(&self, parent: &Node, runs: Range<usize>, child: &Node) -> usize {
+        let rooms = self.room_for_runs(child) as u64;
+        let (mut end, mut pages) = (runs.start + 1, u64::from(parent.runs[runs.start].run.pages));
+        while end < runs.end {
+            pages = pages.saturating_add(parent.runs[end].run.pages.into());
+            if pages / self.run_pages_max() + 1 > rooms {
+                break;
+            }
+            end += 1;
+        }
+        end
+    }
+
     /// Replaces the inputs of a merge with its output; returns the runs to retire, or none if the
     /// merge is lost.
     fn publish_merged(
         &self,
         id: PageId,
         inputs: &[LiveRun],
-        merged: Option<LiveRun>,
+        merged: Vec<LiveRun>,
     ) -> Result<Option<Vec<Run>>> {
         let batch = self.store.batch(&[id])?;
         let mut node = Node::decode(batch.page(0), id)?;
@@ -376,6 +409,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             return Ok(None);
         }
         node.runs.splice(at..at + inputs.len(), merged);
+        if node.len() > self.store.payload_len() {
+            return Ok(None);
+        }
         batch.commit(|pages| node.encode(pages[0]));
         Ok(Some(runs_of(inputs)))
     }
@@ -395,23 +431,21 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Some(runs_of(&before[..trimmed]))
     }
 
-    /// Adds a run to a node above the leaves.
-    fn publish_in_node(&self, push: &Push<'_>, run: Option<LiveRun>) -> Result<Option<Vec<Run>>> {
-        let shares = match &run {
-            Some(live) => self.shares(push.child, &live.run)?,
-            None => Vec::new(),
-        };
+    /// Adds the output to a node above the leaves.
+    fn publish_in_node(&self, push: &Push<'_>, runs: Vec<LiveRun>) -> Result<Option<Vec<Run>>> {
+        let shares = runs.iter().map(|live| self.shares(push.child, &live.run));
+        let shares: Vec<_> = shares.collect::<Result<_>>()?;
         let batch = self.store.batch(&[push.parent, push.child])?;
         let mut parent = Node::decode(batch.page(0), push.parent)?;
         let mut child = Node::decode(batch.page(1), push.child)?;
         let Some(retired) = self.note_pushed(&mut parent, push) else {
             return Ok(None);
         };
-        if !self.has_room_for_run(&child) {
+        if self.room_for_runs(&child) < runs.len().max(1) {
             return Ok(None);
         }
-        child.runs.extend(run);
-        child.add_pending(&shares);
+        child.runs.extend(runs);
+        shares.iter().for_each(|shares| child.add_pending(shares));
         batch.commit(|pages| {
             parent.encode(pages[0]);
             child.encode(pages[1]);
@@ -419,16 +453,16 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(Some(retired))
     }
 
-    /// Gives a leaf the run merged from its own and the slices pushed down. If that was cut into
-    /// several runs, new leaves to its left get all but the last, so that runs appended meanwhile
-    /// stay in their leaf.
+    /// Gives a leaf what was merged from its own runs and the slices pushed down. If that was cut
+    /// into several parts, new leaves to its left get all but the last, so that runs appended
+    /// meanwhile stay in their leaf.
     fn publish_in_leaf(
         &self,
         push: &Push<'_>,
         own: &[LiveRun],
-        parts: &[(Run, PointBuf)],
+        parts: &[Part],
         cycle: u64,
-        last: Option<LiveRun>,
+        last: Vec<LiveRun>,
     ) -> Result<Option<Vec<Run>>> {
         // Nobody names the new leaves yet; so they need not be in the batch that does.
         let mut leaves = Vec::new();
@@ -441,10 +475,10 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         published
     }
 
-    fn write_leaves(&self, parts: &[(Run, PointBuf)], cycle: u64, leaves: &mut Vec<PageId>) -> Result<()> {
-        for &(run, _) in parts {
+    fn write_leaves(&self, parts: &[Part], cycle: u64, leaves: &mut Vec<PageId>) -> Result<()> {
+        for part in parts {
             let Reserved { id, generation } = self.store.reserve()?;
-            let leaf = Node::leaf(generation, vec![LiveRun { run, cycle }]);
+            let leaf = Node::leaf(generation, live_runs(&part.runs, cycle));
             match self.store.batch(&[id]) {
                 Ok(batch) => batch.commit(|pages| leaf.encode(pages[0])),
                 Err(error) => {
@@ -461,9 +495,9 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         &self,
         push: &Push<'_>,
         own: &[LiveRun],
-        parts: &[(Run, PointBuf)],
+        parts: &[Part],
         leaves: &[PageId],
-        last: Option<LiveRun>,
+        last: Vec<LiveRun>,
     ) -> Result<Option<Vec<Run>>> {
         let batch = self.store.batch(&[push.parent, push.child])?;
         let mut parent = Node::decode(batch.page(0), push.parent)?;
@@ -481,22 +515,22 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         let (pushed, pending) = (parent.children[slot].pushed, parent.children[slot].pending);
         let share = pending / (parts.len() as u64 + 1);
         let mut low = parent.children[slot].pivot.clone();
-        for (offset, ((_, next), &page)) in parts.iter().zip(leaves).enumerate() {
+        for (offset, (part, &page)) in parts.iter().zip(leaves).enumerate() {
             let child = Child {
                 page,
                 pushed,
                 pending: share,
-                pivot: std::mem::replace(&mut low, next.clone()),
+                pivot: std::mem::replace(&mut low, part.next.clone()),
             };
             parent.children.insert(slot + offset, child);
         }
         let child = &mut parent.children[slot + parts.len()];
         child.pivot = low;
         child.pending = pending - share * parts.len() as u64;
-        if parent.len() > self.store.payload_len() {
+        leaf.runs.splice(..own.len(), last);
+        if parent.len().max(leaf.len()) > self.store.payload_len() {
             return Ok(None);
         }
-        leaf.runs.splice(..own.len(), last);
         batch.commit(|pages| {
             parent.encode(pages[0]);
             leaf.encode(pages[1]);

@@ -34,8 +34,9 @@
 //!    it. Their slices of the child's interval are not looked at any more; a run of which every
 //!    child has its slice is forgotten. Runs of which no child has its slice are merged with others
 //!    of about their size.
-//! 5. A leaf has one run, and those that were appended behind it or came in order: no two of its
-//!    runs overlap, and their order is that of their keys.
+//! 5. A leaf has one run, or several if one would have more pages than
+//!    [`Runs::pages_max`] says, and those that were appended behind it or came in order: no two of
+//!    its runs overlap, and their order is that of their keys.
 //! 6. Entries above all others of the tree go straight to the rightmost leaf, or to a new one:
 //!    in-order input is written once if batches are large, and merged once more if they are small.
 //! 7. A node that has too many children is drained, then split. The root moves all it has into a

@@ -24,6 +24,11 @@ pub trait Runs<O: KeyOrder>: Clone {
     /// another kind.
     fn form(&self) -> RowForm;
 
+    /// The most pages of a run: a merge whose output needs more of them gives several runs.
+    fn pages_max<S: PageRead>(&self, _store: &S) -> u32 {
+        u32::MAX
+    }
+
     /// All pages of a run.
     ///
     /// # Errors
@@ -87,19 +92,20 @@ pub trait RunMerge {
     /// Writes the next entry's key to `key` and returns its tie; `None` after the last.
     fn next_position(&self, key: &mut Vec<u8>) -> Option<u64>;
 
-    /// Ends the present run and begins another; `None` if the present one has no entries.
+    /// Ends the present run and begins another. Returns the runs since the last cut, in order: one,
+    /// or more if one cannot have [so many pages](Runs::pages_max); none if they have no entries.
     ///
     /// # Errors
     ///
     /// As for [`advance`](Self::advance).
-    fn cut(&mut self) -> Result<Option<Run>>;
+    fn cut(&mut self) -> Result<Vec<Run>>;
 
-    /// Ends the last run; `None` if it has no entries.
+    /// Ends the last run; returns the runs since the last cut, as [`cut`](Self::cut) does.
     ///
     /// # Errors
     ///
     /// As for [`advance`](Self::advance).
-    fn finish(self) -> Result<Option<Run>>;
+    fn finish(self) -> Result<Vec<Run>>;
 }
 
 /// The shape of rows, as a tree's meta page keeps it.
@@ -296,11 +302,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> RunMerge for Merge<'_, O, L, S> {
         Self::next_position(self, key)
     }
 
-    fn cut(&mut self) -> Result<Option<Run>> {
-        Self::cut(self)
+    fn cut(&mut self) -> Result<Vec<Run>> {
+        Ok(Self::cut(self)?.into_iter().collect())
     }
 
-    fn finish(self) -> Result<Option<Run>> {
-        Self::finish(self)
+    fn finish(self) -> Result<Vec<Run>> {
+        Ok(Self::finish(self)?.into_iter().collect())
     }
 }

@@ -228,10 +228,21 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         pivots.max().map(|longest| CHILD_LEN + longest)
     }
 
+    /// The most pages of a run.
+    pub(super) fn run_pages_max(&self) -> u64 {
+        self.layout.pages_max(&self.store).into()
+    }
+
     /// Whether the node has room for another run.
     pub(super) fn has_room_for_run(&self, node: &Node) -> bool {
+        self.room_for_runs(node) > 0
+    }
+
+    /// How many more runs the node has room for.
+    pub(super) fn room_for_runs(&self, node: &Node) -> usize {
         let children_len = node.children_len().max(self.kept_for_children(node));
-        HEADER_LEN + (node.runs.len() + 1) * RUN_LEN + children_len <= self.store.payload_len()
+        let taken = HEADER_LEN + node.runs.len() * RUN_LEN + children_len;
+        self.store.payload_len().saturating_sub(taken) / RUN_LEN
     }
 
     /// Bytes that the node has for further children, however many runs others add to it meanwhile.

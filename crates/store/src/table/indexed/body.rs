@@ -31,7 +31,11 @@ const ROW_BYTES_MAX: usize = 1 << 20;
 /// How the runs of a table are made.
 pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     let kind = ColumnRuns::new(id.0, schema.places().len(), schema.time_column());
-    if IS_SMALL { kind.leaf_rows(64) } else { kind }
+    if IS_SMALL {
+        kind.leaf_rows(64).run_leaves(16)
+    } else {
+        kind
+    }
 }
 
 /// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that
