@@ -7,6 +7,7 @@
 //! nothing is known about what was written since the last one.
 
 mod around;
+mod closed;
 mod os;
 mod reading;
 #[cfg(any(test, fuzzing))]
@@ -19,6 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use around::{SECTOR_BYTES, read_around};
+pub(crate) use closed::ClosedFile;
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 pub(crate) use reading::{ReadingDisk, sync_to_read};
 

@@ -164,6 +164,26 @@ fn space_is_kept_for_readers_that_live() {
     assert_eq!(files_of_readers(&disk), [] as [PathBuf; 0]);
 }
 
+/// The space of a segment that the writer removes comes back once no reader has it open.
+#[test]
+fn a_reader_has_only_the_segment_open_that_it_follows() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options()).expect("creates");
+    create_tables(&store).expect("a sound disk");
+    let mut writer = Writer::new(0, OPERATIONS, 1);
+    let before = disk.open_files();
+    let reader = open_to_read(&disk).expect("opens");
+    let opened = disk.open_files() - before;
+    assert_eq!(opened, 2, "the data file and a segment");
+    drop(store);
+    let store = open(&disk, options()).expect("opens");
+    writer.step(&store).expect("a sound disk");
+    store.flush().expect("a sound disk");
+    reader.refresh().expect("a sound disk");
+    drop(store);
+    assert_eq!(disk.open_files(), 2, "the data file and the segment that the reader moved on to");
+}
+
 #[test]
 fn a_store_that_needs_recovery_is_read_and_not_changed() {
     for seed in 0..20 {

@@ -268,6 +268,11 @@ impl SimDisk {
         self.state.lock().descriptors = files;
     }
 
+    /// How many files are open.
+    pub(crate) fn open_files(&self) -> usize {
+        self.state.lock().open_files()
+    }
+
     /// Sets whether files report holes where they have zeros.
     pub(crate) fn set_holes(&self, has_holes: bool) {
         self.state.lock().has_holes = has_holes;
@@ -313,11 +318,14 @@ impl State {
         (is_dead || fault.call == self.calls).then_some(fault.kind)
     }
 
+    fn open_files(&self) -> usize {
+        Arc::strong_count(&self.open) - 1
+    }
+
     /// Fails if the process may open no more files.
     fn check_descriptors(&self) -> io::Result<()> {
         let is_due = |fault: Fault| fault.kind == FaultKind::NoDescriptors && fault.call <= self.calls;
-        let open = Arc::strong_count(&self.open) - 1;
-        if open >= self.descriptors || self.fault.is_some_and(is_due) {
+        if self.open_files() >= self.descriptors || self.fault.is_some_and(is_due) {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
         Ok(())

@@ -41,7 +41,7 @@ use super::buffer::Buffer;
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, Record, frame};
 use super::replay::replay;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_spares};
-use crate::disk::{BLOCK_BYTES, Disk, FileId};
+use crate::disk::{BLOCK_BYTES, ClosedFile, Disk, FileId};
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 
@@ -223,7 +223,8 @@ impl Log {
         )
     }
 
-    /// The log up to `position`, of a store that is open for reading.
+    /// The log up to `position`, of a store that is open for reading. Holds no file open, whose
+    /// space would not come back when the writer removes it.
     pub(crate) fn to_read(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -244,16 +245,15 @@ impl Log {
             .into_iter()
             .rfind(begins_there)
             .map(|(_, path)| path);
-        let path = path.ok_or_else(|| Error::corrupt(&dir, "the log", "there is no segment"))?;
-        let file = disk
-            .open(&path)
-            .map_err(|source| Error::io(&path, "open", source))?;
-        let id = file
-            .identity()
-            .map_err(|source| Error::io(&path, "read", source))?;
+        let none = || Error::corrupt(&dir, "the log", "there is no segment");
+        let path = path.ok_or_else(none)?;
+        let id = disk
+            .identity(&path)
+            .map_err(|source| Error::io(&path, "read", source))?
+            .ok_or_else(none)?;
         let segment = Segment {
             path,
-            file,
+            file: Box::new(ClosedFile),
             start: position,
             id,
         };
