@@ -43,6 +43,8 @@ pub(super) struct ReadingState {
     pub(super) records: u64,
     /// Up to where the log was synced ([`reading`](super::reading), invariant 6).
     pub(super) synced: u64,
+    /// Whether a call that failed has shown something new, which the next one is to tell.
+    pub(super) is_untold: bool,
 }
 
 /// A checkpoint, and what the log has after it.
@@ -220,6 +222,7 @@ impl Opening<'_> {
                 left_out,
                 records,
                 synced,
+                is_untold: false,
             },
         })
     }

@@ -161,8 +161,9 @@ impl Engine {
         let mut lasting = None;
         for _ in 0..ATTEMPTS {
             if self.pages.newest_superblock()?.checkpoint != state.superblock.checkpoint {
+                let is_untold = state.is_untold;
                 match self.move_on(reading, &mut state) {
-                    Ok(is_new) => return Ok(is_new),
+                    Ok(is_new) => return Ok(is_new || is_untold),
                     Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
                 }
                 continue;
@@ -175,6 +176,7 @@ impl Engine {
                 left_out,
                 records,
                 synced,
+                is_untold,
             } = &mut *state;
             let target = Target {
                 path: self.pages.path(),
@@ -203,8 +205,9 @@ impl Engine {
                 let view = View::clone(&view).while_writing(left_out.clone());
                 self.order.move_on(view, *next_sequence);
             }
+            *is_untold |= *next_sequence != before;
             match read {
-                Ok(()) => return Ok(*next_sequence != before),
+                Ok(()) => return Ok(std::mem::take(is_untold)),
                 Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bedload_testkit::Rng;
 
+use super::rewritten::batch;
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, options};
 use crate::disk::Disk;
@@ -12,6 +13,7 @@ use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
+use crate::rows::TableSchema;
 use crate::store::{Snapshot, Store};
 
 const OPERATIONS: usize = 40;
@@ -181,7 +183,11 @@ fn a_reader_has_only_the_segment_open_that_it_follows() {
     store.flush().expect("a sound disk");
     reader.refresh().expect("a sound disk");
     drop(store);
-    assert_eq!(disk.open_files(), 2, "the data file and the segment that the reader moved on to");
+    assert_eq!(
+        disk.open_files(),
+        2,
+        "the data file and the segment that the reader moved on to"
+    );
 }
 
 #[test]
@@ -350,4 +356,43 @@ fn each_call_of_a_reader_may_fail() {
     }
     assert!(failed > 10, "{failed} refreshes failed");
     assert!(unsynced > 0, "no sync failed");
+}
+
+/// The calls of a refresh include the read behind the last record, after which that record counts.
+#[test]
+fn rows_that_a_failed_refresh_has_shown_are_told_by_the_next_one() {
+    let mut rng = Rng::new(1);
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().head_bytes(1 << 20)).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    store.flush().expect("a sound disk");
+    let mut reader = open_to_read(&disk).expect("opens");
+    let rows = |reader: &Store| {
+        let table = reader.table("t").expect("there");
+        table.range(..).and_then(|scan| scan.count()).expect("reads")
+    };
+    let mut shown = 0;
+    for call in 1..40 {
+        // A record that is longer than the pieces in which the log is read: behind it another read
+        // begins.
+        let times = (0..1000).map(|_| rng.below(1 << 60).cast_signed());
+        table.append(&batch(times, 0)).expect("a sound disk");
+        let before = rows(&reader);
+        fail_at(&disk, call);
+        let refreshed = reader.refresh();
+        disk.set_fault(None);
+        match refreshed {
+            // The fault is passed over, or comes later.
+            Ok(is_new) => assert!(is_new, "call {call}"),
+            Err(error) if error.is_of_sync() => reader = open_to_read(&disk).expect("opens"),
+            Err(_) => {
+                shown += u64::from(rows(&reader) > before);
+                assert!(reader.refresh().expect("a sound disk"), "call {call}");
+                assert!(!reader.refresh().expect("a sound disk"), "call {call}");
+            }
+        }
+        assert_eq!(rows(&reader), 1000 * call);
+    }
+    assert!(shown > 0, "no call failed behind the last record");
 }
