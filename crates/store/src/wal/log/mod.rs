@@ -105,6 +105,9 @@ struct State {
     ended: Vec<Ended>,
     /// Spare segments, the longest last (rule 6).
     spares: Vec<(Spare, Extent)>,
+    /// Spares that are not to be written over, as their names may not be durable or they could not
+    /// be opened. They are to be removed.
+    rejected: Vec<Spare>,
     /// Whether a thread writes, and whether one is about to make a sync, or makes it (rule 2).
     writing: bool,
     syncing: bool,
@@ -283,6 +286,7 @@ impl Log {
             synced: position,
             is_tight: false,
             spares: Vec::new(),
+            rejected: Vec::new(),
             writing: false,
             syncing: false,
             pacing: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BLOCK, Ended, Extent, HEADER, Log, SPARE_BYTES_MAX, State};
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
-use crate::wal::segment::{Segment, header, remove_own};
+use crate::wal::segment::{Segment, Spare, header, remove_own};
 
 impl Log {
     /// Makes everything durable and goes on in a new segment; returns the position at which it
@@ -26,8 +26,13 @@ impl Log {
             let created = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare);
             let is_untouched = created.as_ref().is_err_and(Error::is_for_want_of_descriptors);
             let spare = if is_untouched { None } else { state.spares.pop() };
-            let segment = created?;
-            let extent = spare.map(|(_, extent)| extent);
+            let (segment, extent) = match (created, spare) {
+                (Ok(segment), spare) => (segment, spare.map(|(_, extent)| extent)),
+                (Err(error), spare) => {
+                    state.rejected.extend(spare.map(|(spare, _)| spare));
+                    return Err(error);
+                }
+            };
             let ended = Ended {
                 start: state.segment.start,
                 path: state.segment.path.clone(),
@@ -44,8 +49,8 @@ impl Log {
         Ok(end)
     }
 
-    /// Opens the last spare. Spares that cannot be opened, because they were removed or replaced,
-    /// are forgotten: a new file does as well.
+    /// Opens the last spare. Spares that cannot be opened, most likely because they were removed or
+    /// replaced, are rejected: a new file does as well.
     fn open_spare(&self, state: &mut State) -> Result<Option<Box<dyn DiskFile>>> {
         while let Some((spare, _)) = state.spares.last() {
             match spare.open(&*self.disk) {
@@ -53,15 +58,34 @@ impl Log {
                 Err(error) if error.is_for_want_of_descriptors() => return Err(error),
                 Err(error) => tracing::warn!(%error, "a spare segment of the log cannot be written over"),
             }
-            state.spares.pop();
+            let rejected = state.spares.pop().map(|(spare, _)| spare);
+            state.rejected.extend(rejected);
         }
         Ok(None)
+    }
+
+    /// Removes spares. Those that cannot be removed are tried again with the next checkpoint; a
+    /// file that others have put in the place of one is left alone for good.
+    fn remove_spares(&self, spares: Vec<Spare>) -> Result<()> {
+        let mut outcome = Ok(());
+        let mut left = Vec::new();
+        for spare in spares {
+            match remove_own(&*self.disk, &spare.path, spare.id) {
+                Ok(()) | Err(Error::Replaced { .. }) => {}
+                Err(error) => {
+                    left.push(spare);
+                    outcome = Err(error);
+                }
+            }
+        }
+        self.state.lock().rejected.append(&mut left);
+        outcome
     }
 
     /// Removes segments that end at or before `position`, or makes spares of them: those that this
     /// log has written or found, and no others, whatever their names.
     pub(crate) fn remove_before(&self, position: u64) -> Result<()> {
-        let (mut ended, mut bytes) = {
+        let (mut ended, mut bytes, rejected) = {
             let mut state = self.state.lock();
             let ends = state.ended.iter().skip(1).map(|next| next.start);
             let ends = ends.chain([state.segment.start]);
@@ -70,8 +94,10 @@ impl Log {
                 .count()
                 .min(state.ended.len());
             let bytes: u64 = state.spares.iter().map(|(_, extent)| extent.claimed).sum();
-            (state.ended.drain(..count).collect::<Vec<_>>(), bytes)
+            let rejected = std::mem::take(&mut state.rejected);
+            (state.ended.drain(..count).collect::<Vec<_>>(), bytes, rejected)
         };
+        let rejected = self.remove_spares(rejected);
         let mut spares = Vec::new();
         let mut outcome = Ok(());
         let mut removed = 0;
@@ -105,21 +131,27 @@ impl Log {
         if synced.is_ok() {
             state.spares.append(&mut spares);
             state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
+        } else {
+            // A later sync may succeed although the names of these are lost.
+            state.rejected.extend(spares.into_iter().map(|(spare, _)| spare));
         }
-        outcome.and(synced)
+        outcome.and(synced).and(rejected)
     }
 
     /// Removes the spares: nothing will be written over them, or their space is needed. Until the
     /// next checkpoint nothing is claimed ahead. Whether there were any.
     pub(crate) fn give_back(&self) -> Result<bool> {
         let mut state = self.state.lock();
-        let spares = std::mem::take(&mut state.spares);
+        let spares = std::mem::take(&mut state.spares)
+            .into_iter()
+            .map(|(spare, _)| spare);
+        let mut spares: Vec<Spare> = spares.collect();
+        spares.append(&mut state.rejected);
         state.is_tight = true;
         drop(state);
-        for (spare, _) in &spares {
-            remove_own(&*self.disk, &spare.path, spare.id)?;
-        }
-        Ok(!spares.is_empty())
+        let had_any = !spares.is_empty();
+        self.remove_spares(spares)?;
+        Ok(had_any)
     }
 
     /// Cuts off what the segment has after its last record: space claimed ahead, and the rest of

@@ -252,6 +252,47 @@ fn a_relaxed_log_writes_what_is_new_and_zeros_to_the_end_of_each_block() {
     log.sync_to(log.end()).expect("a sound disk");
 }
 
+#[test]
+fn spares_whose_names_may_not_be_durable_are_removed() {
+    let mut rejected = 0;
+    for call in 1..20 {
+        for give_back in [false, true] {
+            let disk = SimDisk::new(1);
+            let (log, dir) = begin(&disk);
+            let rotate = || {
+                let end = log.append(&[3]).expect("a sound disk");
+                log.sync_to(end).expect("a sound disk");
+                log.rotate().expect("a sound disk")
+            };
+            log.remove_before(rotate()).expect("a sound disk");
+            let end = (rotate(), rotate()).1;
+            disk.set_fault(Some(Fault {
+                call: disk.calls() + call,
+                kind: FaultKind::Error,
+            }));
+            let removed = log.remove_before(end);
+            disk.set_fault(None);
+            rejected += log.state.lock().rejected.len();
+            if removed.is_ok() {
+                continue;
+            }
+            if give_back {
+                log.give_back().expect("a sound disk");
+                assert_eq!(list_spares(&disk, dir).expect("a sound disk"), [], "call {call}");
+            } else {
+                log.remove_before(rotate()).expect("a sound disk");
+            }
+            let state = log.state.lock();
+            let mut known: Vec<_> = state.spares.iter().map(|(spare, _)| &spare.path).collect();
+            known.sort_unstable();
+            let spares = list_spares(&disk, dir).expect("a sound disk");
+            let found: Vec<_> = spares.iter().map(|(_, path)| path).collect();
+            assert_eq!(known, found, "call {call}");
+        }
+    }
+    assert!(rejected > 0, "no sync of the directory failed");
+}
+
 /// A log with records that do not fill the first piece that is read of it, and the path of its
 /// segment.
 fn begin_shared(disk: &SimDisk) -> (Arc<Log>, PathBuf) {
