@@ -1,6 +1,5 @@
-//! Times at which the clocks of a zone were not whole minutes from UTC, as those of Vienna until
-//! 1893, which were 01:05:21 ahead. Texts have offsets in whole minutes, and `+01:05` after the
-//! reading of such a clock would be another instant, so these times are written in UTC.
+//! Columns with times that are written in UTC, as a text cannot have the [offset](has_seconds) that
+//! the clocks of their zone had.
 
 use std::sync::Arc;
 
@@ -10,10 +9,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use bedload_times::{Zone, ticks_per_second};
+use bedload_times::Zone;
 
-/// The second since which all clocks are whole minutes from UTC: those of Monrovia were the last.
-const WHOLE_MINUTES_SINCE: i64 = 63_593_070;
+use crate::times::has_seconds;
 
 /// The same rows, with texts in the columns that have such times.
 pub(super) fn in_utc(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
@@ -39,10 +37,7 @@ fn texts(column: &ArrayRef) -> Result<Option<StringArray>, ArrowError> {
     };
     let ticks = cast(column, &DataType::Int64)?;
     let ticks = ticks.as_primitive::<Int64Type>();
-    let has_seconds = |row: usize| {
-        let since_1970 = ticks.value(row).div_euclid(ticks_per_second(*unit));
-        since_1970 < WHOLE_MINUTES_SINCE && zone.offset_at(since_1970).is_some_and(|ahead| ahead % 60 != 0)
-    };
+    let has_seconds = |row: usize| has_seconds(&zone, ticks.value(row), *unit);
     let mut valid = (0..column.len()).filter(|&row| column.is_valid(row));
     if !valid.any(has_seconds) {
         return Ok(None);

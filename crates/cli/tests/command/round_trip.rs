@@ -309,6 +309,31 @@ fn bytes_without_a_byte_are_no_null() {
 }
 
 #[test]
+fn times_before_clocks_kept_whole_minutes_are_reported_in_utc() {
+    let place = Place::new();
+    place.write("a.csv", "t\n1880-01-01T00:00:00Z\n1893-03-31T23:54:39+01:00\n");
+    let schema = "t:timestamp(s, Europe/Vienna)";
+    place
+        .run_with(&["ingest", "s", "t", "a.csv", "--time", "t", "--schema", schema])
+        .succeeds();
+    let info = place.output("info s");
+    let times = "times    1880-01-01T00:00:00Z to 1893-03-31T23:54:39+01:00\n";
+    assert!(info.contains(times), "{info}");
+    let delete = place.output("delete s t --to 1880-01-01T00:00:01Z --dry-run");
+    assert!(delete.contains("to 1880-01-01T00:00:01Z (not"), "{delete}");
+    let delete = place.run("delete s t --from 1879-01-01T00:00:00Z --to 1879-01-01T00:00:01Z");
+    let delete = delete.fails(1);
+    assert!(
+        delete.contains("lies from 1879-01-01T00:00:00Z (included)"),
+        "{delete}"
+    );
+    assert!(
+        delete.contains("go from 1880-01-01T00:00:00Z to 1893-"),
+        "{delete}"
+    );
+}
+
+#[test]
 fn times_before_clocks_kept_whole_minutes_go_round() {
     let place = Place::new();
     let rows = "t,z\n1880-01-01T00:00:00Z,\n1893-03-31T22:54:38Z,1972-01-07T00:44:29.999Z\n\
