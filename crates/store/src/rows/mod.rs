@@ -28,6 +28,8 @@ mod table_entry;
 mod time_order;
 mod variable;
 mod verified;
+#[cfg(feature = "times")]
+mod zones;
 
 pub use arrival_order::ArrivalOrder;
 pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};

@@ -79,8 +79,16 @@ impl TableSchema {
     /// # Errors
     ///
     /// The time column is missing or no timestamp; two columns have one name, or one is called
-    /// `_sequence`; a type cannot be stored.
+    /// `_sequence`; a type cannot be stored; with the feature `times`, a zone is unknown.
     pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
+        let schema = Self::in_any_zone(schema, time_column)?;
+        #[cfg(feature = "times")]
+        super::zones::check(&schema.arrow)?;
+        Ok(schema)
+    }
+
+    /// As [`new`](Self::new), whatever zones the columns have.
+    pub(super) fn in_any_zone(schema: SchemaRef, time_column: &str) -> Result<Self> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let Some(time) = names.iter().position(|name| name == time_column) else {
             return Err(Error::NoSuchColumn {
@@ -477,7 +485,7 @@ impl ColumnRecord {
             Ok(Field::new(&column.name, kind, column.nullable))
         };
         let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
-        TableSchema::new(Arc::new(Schema::new(fields)), time_column)
+        TableSchema::in_any_zone(Arc::new(Schema::new(fields)), time_column)
     }
 
     fn data_type(&self) -> Option<DataType> {
