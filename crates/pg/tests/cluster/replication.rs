@@ -203,7 +203,11 @@ fn a_subscriber_of_version_17_wants_a_tree() {
     execute(&mut publisher, "UPDATE u SET k = 3 WHERE id = 1");
     let deadline = Instant::now() + Duration::from_secs(60);
     while !to.log().contains("missing operator") {
-        assert!(Instant::now() < deadline, "replication does not stop:\n{}", to.log());
+        assert!(
+            Instant::now() < deadline,
+            "replication does not stop:\n{}",
+            to.log()
+        );
         thread::sleep(Duration::from_millis(20));
     }
     execute(&mut subscriber, TREE_AS_IDENTITY);
