@@ -28,7 +28,7 @@ fn can_be_an_identity() -> bool {
     major_version() != 17
 }
 
-/// What the documentation advises for a subscriber whose server cannot use `u_id`.
+/// Makes a B-tree the replica identity of `u`, as docs/postgres.md advises for version 17.
 const TREE_AS_IDENTITY: &str = "
     CREATE UNIQUE INDEX u_tree ON u (id);
     ALTER TABLE u REPLICA IDENTITY USING INDEX u_tree";
@@ -144,6 +144,18 @@ fn changes_are_applied_to_tables_with_indexes() {
     execute(&mut subscriber, "DROP SUBSCRIPTION s");
 }
 
+/// Creates `u` on both servers, its replica identity an index of ours, and publishes two rows.
+fn publish_u(publisher: &mut Client, subscriber: &mut Client) {
+    let table = "CREATE TABLE u (id int8 NOT NULL, k int8); CREATE UNIQUE INDEX u_id ON u USING bedload (id);
+                 ALTER TABLE u REPLICA IDENTITY USING INDEX u_id";
+    execute(publisher, table);
+    execute(
+        publisher,
+        "INSERT INTO u VALUES (1, 1), (2, 2); CREATE PUBLICATION p FOR TABLE u",
+    );
+    execute(subscriber, table);
+}
+
 /// A change is of a row that the subscriber has deleted. Its worker has found the entry of that
 /// row, whose address would become another row's before the worker looks at it.
 #[test]
@@ -153,14 +165,7 @@ fn the_row_of_another_key_is_not_replicated_to() {
     }
     let [from, to] = [(); 2].map(|()| Cluster::start_with("wal_level = logical"));
     let (mut publisher, mut subscriber) = (from.client(), to.client());
-    let table = "CREATE TABLE u (id int8 NOT NULL, k int8); CREATE UNIQUE INDEX u_id ON u USING bedload (id);
-                 ALTER TABLE u REPLICA IDENTITY USING INDEX u_id";
-    execute(&mut publisher, table);
-    execute(
-        &mut publisher,
-        "INSERT INTO u VALUES (1, 1), (2, 2); CREATE PUBLICATION p FOR TABLE u",
-    );
-    execute(&mut subscriber, table);
+    publish_u(&mut publisher, &mut subscriber);
     let pause = "ALTER DATABASE postgres SET bedload.pause_before_row = 7";
     execute(&mut subscriber, pause);
     subscribe(&from, &to);
@@ -191,14 +196,7 @@ fn the_row_of_another_key_is_not_replicated_to() {
 fn a_subscriber_of_version_17_wants_a_tree() {
     let [from, to] = [(); 2].map(|()| Cluster::start_with("wal_level = logical"));
     let (mut publisher, mut subscriber) = (from.client(), to.client());
-    let table = "CREATE TABLE u (id int8 NOT NULL, k int8); CREATE UNIQUE INDEX u_id ON u USING bedload (id);
-                 ALTER TABLE u REPLICA IDENTITY USING INDEX u_id";
-    execute(&mut publisher, table);
-    execute(
-        &mut publisher,
-        "INSERT INTO u VALUES (1, 1), (2, 2); CREATE PUBLICATION p FOR TABLE u",
-    );
-    execute(&mut subscriber, table);
+    publish_u(&mut publisher, &mut subscriber);
     subscribe(&from, &to);
     execute(&mut publisher, "UPDATE u SET k = 3 WHERE id = 1");
     let deadline = Instant::now() + Duration::from_secs(60);
