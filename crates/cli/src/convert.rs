@@ -15,12 +15,9 @@ use crate::figures::rows_text;
 use crate::interrupt;
 use crate::layout;
 use crate::output::stdout::Stdout;
+use crate::reserved::{self, UNFINISHED};
 use crate::schema;
 use crate::store;
-
-/// The name of the new table until it is whole. One process has a store open, so one convert at a
-/// time uses it; what one that was killed has left is dropped by the next.
-const UNFINISHED: &str = "(unfinished convert)";
 
 /// Batches appended before the store is asked to put them into their places.
 const FLUSH_BATCHES: usize = 256;
@@ -29,11 +26,8 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     interrupt::catch()?;
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
-    if args.table == UNFINISHED {
-        return Err(Failure::input(format!(
-            "table {UNFINISHED} is what a convert left that was killed"
-        )));
-    }
+    reserved::refuse(&args.table)?;
+    reserved::refuse(&args.new)?;
     if store.tables().contains(&args.new) {
         let name = args.new.clone();
         return Err(Error::TableExists { name }.into());

@@ -10,6 +10,7 @@ use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
+use crate::reserved;
 use crate::store::{self, TickRange};
 use crate::times::format_ticks;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken
     // back.
     interrupt::catch()?;
+    reserved::refuse(&args.table)?;
     let store = store::open_unless(args.dry_run, &args.store)?;
     let table = store::table(&store, &args.table)?;
     let range = store::tick_range(&table, &args.range)?;

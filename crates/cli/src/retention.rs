@@ -13,6 +13,7 @@ use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
+use crate::reserved;
 use crate::store;
 
 /// Note for a failure after which nothing is undone.
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
         }
         return out.line(&format!("table {name} keeps its rows {}", kept_text(ticks, unit)));
     };
+    reserved::refuse(&name)?;
     let ticks = ticks_of(keep, unit)?;
     if args.dry_run {
         let rows = older_rows(&table, ticks)?;

@@ -8,6 +8,7 @@ use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
+use crate::reserved;
 use crate::store;
 
 /// Note for a failure after which nothing is undone.
@@ -26,6 +27,8 @@ pub(crate) fn list(args: &StoreArgs) -> Result<()> {
 /// Gives a table another name.
 pub(crate) fn rename(args: &RenameArgs) -> Result<()> {
     interrupt::catch()?;
+    reserved::refuse(&args.table)?;
+    reserved::refuse(&args.new)?;
     let store = store::open(&args.store)?;
     interrupt::check()?;
     store.rename_table(&args.table, &args.new)?;
@@ -45,6 +48,9 @@ pub(crate) fn rename(args: &RenameArgs) -> Result<()> {
 /// Removes a table.
 pub(crate) fn drop(args: &DropArgs) -> Result<()> {
     interrupt::catch()?;
+    if args.table != reserved::UNFINISHED {
+        reserved::refuse(&args.table)?;
+    }
     let store = store::open_unless(args.dry_run, &args.store)?;
     let table = store::table(&store, &args.table)?;
     let rows = table.range(..)?.count()?;

@@ -35,6 +35,7 @@ use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
+use crate::reserved;
 use crate::schema;
 
 /// Note for a failure after which nothing is undone.
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
 /// batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
     interrupt::catch()?;
+    reserved::refuse(&args.table)?;
     let started = Instant::now();
     let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;

@@ -1,6 +1,6 @@
 //! How many rows of an input earlier runs have taken, for `--source-id`.
 //!
-//! The count is a row of the table [`POSITIONS`], replaced in the same commit as the rows that it
+//! The count is a row of the table [`SOURCES`], replaced in the same commit as the rows that it
 //! counts. After a crash it therefore agrees with the rows of the table, and a run that begins
 //! again skips exactly those.
 
@@ -20,9 +20,7 @@ use super::halves::{Tried, commit_in_halves};
 use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::printable::printable;
-
-/// The table of positions.
-const POSITIONS: &str = "bedload.sources";
+use crate::reserved::SOURCES;
 
 /// An input that is known by an id, and how much of it the table has.
 pub(super) struct Source {
@@ -53,10 +51,10 @@ impl Source {
             newest: i64::MIN,
             met: 0,
         };
-        if !store.tables().iter().any(|name| name == POSITIONS) {
+        if !store.tables().iter().any(|name| name == SOURCES) {
             return Ok(source);
         }
-        let positions = store.table_or_create(POSITIONS, schema()?)?;
+        let positions = store.table_or_create(SOURCES, schema()?)?;
         for batch in positions.range(..)? {
             let batch = batch?;
             let at = batch.column(0).as_primitive::<TimestampMicrosecondType>();
@@ -131,7 +129,7 @@ impl Source {
         if let Err(refused) = changes.append(table, batch) {
             return Ok(Err(refused));
         }
-        let positions = store.table_or_create(POSITIONS, schema()?)?;
+        let positions = store.table_or_create(SOURCES, schema()?)?;
         let position = Position {
             at: now().max(self.newest.saturating_add(1)),
             rows: self.taken() + batch.num_rows() as u64,

@@ -51,6 +51,52 @@ fn a_second_run_takes_only_new_rows() {
     assert_eq!(place.json("info s --json")["tables"].as_array().unwrap().len(), 3);
 }
 
+#[test]
+fn tables_of_the_command_are_not_for_other_rows() {
+    let place = Place::new();
+    place.write("rows.csv", csv(10));
+    place.output(INGEST);
+    let counts = place.output("query s bedload.sources");
+    for refused in [
+        "ingest s bedload.sources rows.csv --time t --time-unit ms",
+        "rename s bedload.sources u",
+        "rename s t bedload.sources",
+        "convert s bedload.sources u --remove last",
+        "convert s t bedload.sources --remove row",
+        "drop s bedload.sources",
+        "delete s bedload.sources --from 2020-01-01",
+        "retention s bedload.sources 1h",
+    ] {
+        let refused = place.run(refused);
+        let message = "table bedload.sources is for the command alone, which keeps the counts of --source-id";
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{}", refused.stderr);
+    }
+    let unfinished = "(unfinished convert)";
+    for refused in [
+        vec![
+            "ingest",
+            "s",
+            unfinished,
+            "rows.csv",
+            "--time",
+            "t",
+            "--time-unit",
+            "ms",
+        ],
+        vec!["rename", "s", "t", unfinished],
+        vec!["convert", "s", "t", unfinished, "--remove", "row"],
+    ] {
+        let refused = place.run_with(&refused);
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        let message = "table (unfinished convert) is for the command alone";
+        assert!(refused.stderr.contains(message), "{}", refused.stderr);
+    }
+    assert_eq!(place.output("tables s"), "t\nbedload.sources\n");
+    assert_eq!(place.output("query s bedload.sources"), counts);
+    assert_eq!(place.json(&format!("{INGEST} --json"))["rows"], 0);
+}
+
 /// The second run knows the types of the table that the first one made; it takes the same rows.
 #[test]
 fn a_second_run_reads_rows_as_the_first_did() {
