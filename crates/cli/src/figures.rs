@@ -52,7 +52,8 @@ struct Measure {
     /// Its name for machines.
     field: &'static str,
     count: u64,
-    share: f64,
+    /// None if the count is not of those rows.
+    share: Option<f64>,
     /// Digits behind the point of its percentage.
     decimals: usize,
 }
@@ -62,13 +63,19 @@ impl Measure {
         Self {
             field,
             count,
-            share,
+            share: Some(share),
             decimals,
         }
     }
 
-    fn percent(&self) -> String {
-        format!("{:.*} %", self.decimals, 100.0 * self.share)
+    fn percent(&self) -> Option<String> {
+        Some(format!("{:.*} %", self.decimals, 100.0 * self.share?))
+    }
+
+    /// The count, and in parentheses its share.
+    fn count_and_share(&self) -> String {
+        let share = self.percent().map(|percent| format!(" ({percent})"));
+        grouped(self.count) + &share.unwrap_or_default()
     }
 }
 
@@ -76,7 +83,7 @@ fn json_of(rows: u64, measures: &[Measure]) -> Value {
     let mut object = json!({ "rows": rows });
     for measure in measures {
         object[measure.field] = json!(measure.count);
-        object[format!("{}_percent", measure.field)] = json!(100.0 * measure.share);
+        object[format!("{}_percent", measure.field)] = json!(measure.share.map(|share| 100.0 * share));
     }
     object
 }
@@ -100,10 +107,15 @@ fn sortedness(measured: &Sortedness) -> [Measure; 4] {
     ]
 }
 
-fn estimates(order: &Estimate) -> [Measure; 4] {
+fn estimates(order: &Estimate, is_window: bool) -> [Measure; 4] {
+    let l = Measure {
+        // A row may lie further from its place than a window is long.
+        share: (!is_window).then(|| order.l_share()),
+        ..Measure::new("l", order.l, 0.0, 2)
+    };
     [
         Measure::new("k", order.k, order.k_share(), 1),
-        Measure::new("l", order.l, order.l_share(), 2),
+        l,
         Measure::new(
             "below_running_max",
             order.below_running_max,
@@ -124,7 +136,7 @@ pub(crate) fn sortedness_text(measured: &Sortedness) -> String {
     ];
     let mut text = rows_line(measured.rows);
     for (measure, (letter, meaning)) in sortedness(measured).iter().zip(MEANINGS) {
-        let (count, percent) = (grouped(measure.count), measure.percent());
+        let (count, percent) = (grouped(measure.count), measure.percent().unwrap_or_default());
         text += &format!("\n{count:>11} {letter}  ({percent})  {meaning}");
     }
     text
@@ -135,24 +147,22 @@ pub(crate) fn sortedness_json(measured: &Sortedness) -> Value {
     json_of(measured.rows, &sortedness(measured))
 }
 
-/// Estimates for people, in a line.
-pub(crate) fn estimate_text(order: &Estimate) -> String {
-    let [k, l, late, overlapping] = estimates(order);
+/// Estimates for people, in a line; those of a window, or of all rows.
+pub(crate) fn estimate_text(order: &Estimate, is_window: bool) -> String {
+    let [k, l, late, overlapping] = estimates(order, is_window);
     format!(
-        "{}: K {} ({}), L {} ({}), {} late, {} overlapping",
+        "{}: K {}, L {}, {} late, {} overlapping",
         rows_text(order.rows),
-        grouped(k.count),
-        k.percent(),
-        grouped(l.count),
-        l.percent(),
-        late.percent(),
-        overlapping.percent(),
+        k.count_and_share(),
+        l.count_and_share(),
+        late.percent().unwrap_or_default(),
+        overlapping.percent().unwrap_or_default(),
     )
 }
 
 /// Estimates for machines.
-pub(crate) fn estimate_json(order: &Estimate) -> Value {
-    json_of(order.rows, &estimates(order))
+pub(crate) fn estimate_json(order: &Estimate, is_window: bool) -> Value {
+    json_of(order.rows, &estimates(order, is_window))
 }
 
 #[cfg(test)]

@@ -93,13 +93,13 @@ fn table_json(table: &TableInfo) -> Value {
 }
 
 fn order_json(order: ArrivalOrder) -> Value {
-    json!({ "total": estimate_json(&order.total), "window": estimate_json(&order.window) })
+    json!({ "total": estimate_json(&order.total, false), "window": estimate_json(&order.window, true) })
 }
 
 fn order_text(order: &ArrivalOrder) -> String {
-    let mut text = format!("\norder    {}", estimate_text(&order.total));
+    let mut text = format!("\norder    {}", estimate_text(&order.total, false));
     if order.window.rows < order.total.rows {
-        text += &format!("\n         in the last {}", estimate_text(&order.window));
+        text += &format!("\n         in the last {}", estimate_text(&order.window, true));
     }
     text
 }
