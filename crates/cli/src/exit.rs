@@ -220,15 +220,18 @@ pub(crate) fn interruption(error: &io::Error) -> Option<Interruption> {
 
 /// The error in words, without the number that the operating system has for it.
 pub(crate) fn plain(error: &io::Error) -> String {
-    // One with a text of its own says more than its kind.
-    let has_text = error.get_ref().is_some();
+    let text = without_numbers(&error.to_string());
+    // The errors of temporary files end with their names, which nobody has chosen.
+    let of_system = match text.split_once(" at path \"") {
+        Some((words, _)) => Some(words),
+        None => error.raw_os_error().map(|_| text.as_str()),
+    };
+    // An error with a text of its own says more than its kind.
+    let has_text = error.get_ref().is_some() && of_system.is_none();
     match error.kind() {
         io::ErrorKind::StorageFull if !has_text => "no space left on the disk".to_owned(),
         io::ErrorKind::FileTooLarge if !has_text => "the file would exceed the size limit".to_owned(),
-        _ => match error.raw_os_error() {
-            Some(_) => without_numbers(&error.to_string()).to_lowercase(),
-            None => without_numbers(&error.to_string()),
-        },
+        _ => of_system.map_or_else(|| text.clone(), str::to_lowercase),
     }
 }
 

@@ -89,6 +89,13 @@ fn files_that_are_not_there_or_not_whole() {
         place.run("ingest s t none.csv --time t").fails(1),
         "none.csv: no such file"
     );
+    place.write("a.csv", "t\n1\n");
+    place.output("ingest there t a.csv --time t --time-unit s");
+    for output in ["query there t --output none/x.csv", "backup there none/x"] {
+        let message = place.run(output).fails(5);
+        let (_, words) = message.split_once(": ").unwrap();
+        assert_eq!(words, "no such file or directory", "{output}");
+    }
     std::fs::create_dir(place.path("dir")).unwrap();
     assert_eq!(
         place.run("ingest s t dir --time t").fails(1),
