@@ -1,13 +1,13 @@
-//! Times in whole seconds, in Parquet: the format knows none, so they are written as milliseconds,
-//! and marked.
+//! Times in whole seconds, and times of day in whole seconds, in Parquet: the format knows neither,
+//! so they are written as milliseconds, and marked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampMillisecondType;
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
 /// The key of a field's metadata that says of which unit its milliseconds are whole numbers.
@@ -16,13 +16,16 @@ const SECONDS: &str = "s";
 
 /// The schema under which rows are written.
 pub(crate) fn written_schema(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Timestamp(TimeUnit::Second, zone) => {
-            let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
-            let mark = HashMap::from([(UNIT_KEY.to_owned(), SECONDS.to_owned())]);
-            Arc::new(Field::new(field.name(), milliseconds, field.is_nullable()).with_metadata(mark))
-        }
-        _ => Arc::clone(field),
+    let fields = schema.fields().iter().map(|field| {
+        let milliseconds = match field.data_type() {
+            DataType::Timestamp(TimeUnit::Second, zone) => {
+                DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+            }
+            DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+            _ => return Arc::clone(field),
+        };
+        let mark = HashMap::from([(UNIT_KEY.to_owned(), SECONDS.to_owned())]);
+        Arc::new(Field::new(field.name(), milliseconds, field.is_nullable()).with_metadata(mark))
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
@@ -52,21 +55,33 @@ pub(crate) fn written_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<R
 
 /// The first row whose milliseconds are no whole seconds, if they are to become such: any program
 /// can have written the mark.
-pub(crate) fn first_fraction(milliseconds: &dyn Array, to: &DataType) -> Option<usize> {
-    let times = milliseconds.as_primitive_opt::<TimestampMillisecondType>()?;
-    let has_fraction = |row: &usize| times.is_valid(*row) && times.value(*row) % 1000 != 0;
-    let is_seconds = matches!(to, DataType::Timestamp(TimeUnit::Second, _));
-    (0..times.len()).find(|row| is_seconds && has_fraction(row))
+pub(crate) fn first_fraction(milliseconds: &dyn Array, to: &DataType) -> Result<Option<usize>, ArrowError> {
+    let becomes_seconds = matches!(
+        (milliseconds.data_type(), to),
+        (
+            DataType::Timestamp(TimeUnit::Millisecond, _),
+            DataType::Timestamp(TimeUnit::Second, _)
+        ) | (
+            DataType::Time32(TimeUnit::Millisecond),
+            DataType::Time32(TimeUnit::Second)
+        )
+    );
+    if !becomes_seconds {
+        return Ok(None);
+    }
+    let ticks = cast(milliseconds, &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    Ok((0..ticks.len()).find(|&row| ticks.is_valid(row) && ticks.value(row) % 1000 != 0))
 }
 
 /// The type that a column of a Parquet file had before it was written.
 pub(crate) fn restored(field: &Field, stored: DataType) -> DataType {
+    if field.metadata().get(UNIT_KEY).map(String::as_str) != Some(SECONDS) {
+        return stored;
+    }
     match stored {
-        DataType::Timestamp(TimeUnit::Millisecond, zone)
-            if field.metadata().get(UNIT_KEY).map(String::as_str) == Some(SECONDS) =>
-        {
-            DataType::Timestamp(TimeUnit::Second, zone)
-        }
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => DataType::Timestamp(TimeUnit::Second, zone),
+        DataType::Time32(TimeUnit::Millisecond) => DataType::Time32(TimeUnit::Second),
         stored => stored,
     }
 }

@@ -3,13 +3,7 @@
 mod bytes;
 #[cfg(feature = "formats")]
 mod columnar;
-#[cfg(feature = "formats")]
-mod compressed;
-#[cfg(feature = "formats")]
-mod guard;
 mod gzip;
-#[cfg(feature = "formats")]
-mod int96;
 mod rejects;
 mod text;
 

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::{mem, panic};
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -17,6 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
+use crate::schema::type_name;
 use crate::seconds;
 
 /// The most rows of a row group.
@@ -56,6 +57,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             .set_compression(Compression::SNAPPY)
             .set_dictionary_page_size_limit(DICTIONARY_BYTES)
             .build();
+        check_scales(schema)?;
         let schema = seconds::written_schema(schema);
         let writer = ArrowWriter::try_new(target, SchemaRef::clone(&schema), Some(properties))?;
         let (file, columns) = writer.into_serialized_writer()?;
@@ -128,6 +130,27 @@ impl<W: Write + Send> ParquetWriter<W> {
         }
         group.close()?;
         Ok(())
+    }
+}
+
+/// Fails if a column has decimals of a negative scale, which the format lacks.
+fn check_scales(schema: &SchemaRef) -> Result<(), ParquetError> {
+    let is_negative = |kind: &DataType| match kind {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => *scale < 0,
+        _ => false,
+    };
+    let mut fields = schema.fields().iter();
+    match fields.find(|field| is_negative(field.data_type())) {
+        Some(field) => Err(ParquetError::General(format!(
+            "column {} is of type {}, and decimals of Parquet have no negative scale: write it as CSV, JSON or \
+             Arrow, or leave it out with --columns",
+            field.name(),
+            type_name(field.data_type()),
+        ))),
+        None => Ok(()),
     }
 }
 

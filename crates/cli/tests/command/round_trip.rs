@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, DurationMillisecondArray, DurationSecondArray, RecordBatch, TimestampSecondArray,
+    ArrayRef, Decimal128Array, DurationMillisecondArray, DurationSecondArray, RecordBatch, Time32SecondArray,
+    TimestampSecondArray,
 };
 use bedload::{Store, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -144,9 +145,14 @@ fn create_with_durations(place: &Place, store: &str, durations: ArrayRef) {
     let times: ArrayRef = Arc::new(TimestampSecondArray::from(seconds));
     let batch =
         RecordBatch::try_from_iter_with_nullable([("t", times, false), ("d", durations, true)]).unwrap();
+    create_with(place, store, &batch);
+}
+
+/// A table `t` of the rows of a batch.
+fn create_with(place: &Place, store: &str, batch: &RecordBatch) {
     let store = Store::create(place.path(store)).unwrap();
     let schema = TableSchema::new(batch.schema(), "t").unwrap();
-    store.create_table("t", schema).unwrap().append(&batch).unwrap();
+    store.create_table("t", schema).unwrap().append(batch).unwrap();
     store.close().unwrap();
 }
 
@@ -400,6 +406,45 @@ fn seconds_are_times_for_other_readers_of_parquet() {
         .fails(1);
     assert!(message.contains("cannot be written in this format"), "{message}");
     assert!(!place.path("far.parquet").exists());
+}
+
+#[test]
+fn times_of_day_in_seconds_are_such_for_other_readers_of_parquet() {
+    let place = Place::new();
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1, 2, 3]));
+    let of_day: ArrayRef = Arc::new(Time32SecondArray::from(vec![Some(0), Some(86_399), None]));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("t", times, false), ("day", of_day, true)]).unwrap();
+    create_with(&place, "s", &batch);
+    place.output("query s t --format parquet --output a.parquet");
+    let file = std::fs::File::open(place.path("a.parquet")).unwrap();
+    let file = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    match file.parquet_schema().column(1).logical_type_ref() {
+        Some(LogicalType::Time(found)) => assert_eq!(found.unit, ParquetTimeUnit::MILLIS),
+        other => panic!("{other:?}"),
+    }
+    place.output("ingest again t a.parquet --time t");
+    assert_eq!(place.contents("again"), place.contents("s"));
+}
+
+#[test]
+fn parquet_refuses_decimals_of_negative_scale_by_name() {
+    let place = Place::new();
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]));
+    let coarse = Decimal128Array::from(vec![12]).with_precision_and_scale(5, -3);
+    let coarse: ArrayRef = Arc::new(coarse.unwrap());
+    create_with(
+        &place,
+        "s",
+        &RecordBatch::try_from_iter([("t", times), ("coarse", coarse)]).unwrap(),
+    );
+    let message = place.run("query s t --output a.parquet").fails(1);
+    assert!(
+        message.contains("column coarse is of type decimal128(5, -3)"),
+        "{message}"
+    );
+    assert!(!place.path("a.parquet").exists());
+    assert!(place.output("query s t --format csv").ends_with(",12000\n"));
 }
 
 #[test]

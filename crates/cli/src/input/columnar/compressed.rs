@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use arrow_ipc::{Block, Buffer, Message, RecordBatch, root_as_footer, root_as_message};
 
-use super::bytes::ARROW_CONTINUATION;
+use crate::input::bytes::ARROW_CONTINUATION;
 
 /// A file ends with the length of its footer and a magic number.
 const TRAILER_BYTES: u64 = 10;
