@@ -23,6 +23,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::NullTime { .. }
         | Error::OffGrid { .. }
         | Error::InvalidOption { .. }
+        | Error::RowTooLong { .. }
         | Error::TooLarge { .. } => "SchemaError",
         Error::ReadOnly { .. } | Error::Replaced { .. } => "ReadOnlyError",
         Error::OpenForReading { .. } => "OpenForReadingError",

@@ -176,10 +176,22 @@ pub enum Error {
         /// The requirement that the value does not meet.
         requirement: &'static str,
     },
-    /// A row, or a batch, is larger than the store's format admits.
+    /// A row of a batch is longer than rows of the table may be; [`Table::long_rows`] finds such rows.
+    ///
+    /// [`Table::long_rows`]: crate::Table::long_rows
+    #[error("row {row} has {len_bytes} bytes; the limit of a row is {limit_bytes}")]
+    RowTooLong {
+        /// The row, counted from 0.
+        row: usize,
+        /// Bytes of its columns.
+        len_bytes: usize,
+        /// Bytes admitted.
+        limit_bytes: usize,
+    },
+    /// A batch, or a column of it, is larger than the store's format admits.
     #[error("{what} needs {len_bytes} bytes; the limit is {limit_bytes}")]
     TooLarge {
-        /// The thing that is too large: a row, as in `row 5`, or a batch.
+        /// The thing that is too large: a batch, or a column of it.
         what: String,
         /// Bytes needed.
         len_bytes: usize,

@@ -19,15 +19,10 @@ impl Tried {
         done: impl FnOnce(Appended) -> Result<()>,
     ) -> Result<Self> {
         match outcome {
-            Err(error @ Error::TooLarge { .. }) if !is_of_a_row(&error) => Ok(Self::TooLarge(error.into())),
+            Err(error @ Error::TooLarge { .. }) => Ok(Self::TooLarge(error.into())),
             outcome => done(outcome?).map(|()| Self::Done),
         }
     }
-}
-
-/// Whether it is a row that is too long: then parts of its batch are no help.
-fn is_of_a_row(error: &Error) -> bool {
-    matches!(error, Error::TooLarge { what, .. } if what.starts_with("row "))
 }
 
 /// Has `commit` commit the rows of a batch: all, or where those are too many, either half.

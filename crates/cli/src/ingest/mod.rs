@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_schema::TimeUnit;
+use arrow_select::filter::filter_record_batch;
 use bedload::Appended;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::PollFlags;
@@ -31,7 +32,7 @@ use self::target::{Found, Target};
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result, Status};
 use crate::figures::rows_text;
-use crate::input::{Input, Rejects, Wanted, display_name};
+use crate::input::{Input, Reason, Reject, Rejects, SKIP, Wanted, display_name};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
@@ -183,13 +184,14 @@ impl Run<'_> {
                     let times = batch.column(places[table.schema().time_column()]);
                     assumed_unit::check(&file, table, unit, times)?;
                 }
-                self.append(&batch, &places)
-                    .map_err(|failure| match failure.status() {
-                        Status::Input => {
-                            failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
-                        }
-                        _ => failure,
-                    })?;
+                let batch = self.target.fit(&batch, &places)?;
+                let batch = self.without_long_rows(batch, &file, &input)?;
+                self.append(batch).map_err(|failure| match failure.status() {
+                    Status::Input => {
+                        failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
+                    }
+                    _ => failure,
+                })?;
             }
             bar.set_position(input.progress().0);
             interrupt::check()?;
@@ -197,8 +199,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn append(&mut self, batch: &RecordBatch, places: &[usize]) -> Result<()> {
-        let batch = self.target.fit(batch, places)?;
+    /// The rows of a batch that are as short as rows of the table must be.
+    fn without_long_rows(&mut self, batch: RecordBatch, file: &str, input: &Input) -> Result<RecordBatch> {
+        let table = self.target.table();
+        let long = table.long_rows(&batch)?;
+        if long.is_empty() {
+            return Ok(batch);
+        }
+        for &row in &long {
+            let reject = Reject {
+                place: input.place(row),
+                reason: Reason::TooLong,
+                detail: format!("longer than rows of table {} may be", table.name()),
+                remedy: Some(SKIP.to_owned()),
+            };
+            self.rejects.reject(file, reject)?;
+        }
+        let mut long = long.into_iter().peekable();
+        let is_kept = |row: usize| long.next_if_eq(&row).is_none();
+        let keep: Vec<bool> = (0..batch.num_rows()).map(is_kept).collect();
+        let kept = filter_record_batch(&batch, &keep.into());
+        kept.map_err(|error| Failure::input(error.to_string()))
+    }
+
+    fn append(&mut self, batch: RecordBatch) -> Result<()> {
         let (table, store) = (self.target.table(), self.target.store());
         let time = table.schema().time_column();
         let mut taken = |appended: &Appended, batch: &RecordBatch| {

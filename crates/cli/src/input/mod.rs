@@ -19,8 +19,8 @@ use arrow_select::filter::filter;
 use self::bytes::{Content, Progress};
 #[cfg(feature = "formats")]
 use self::columnar::ColumnarRows;
-pub(crate) use self::rejects::{OnError, Rejects};
-use self::rejects::{Place, Reason, Reject};
+use self::rejects::Place;
+pub(crate) use self::rejects::{OnError, Reason, Reject, Rejects, SKIP};
 pub(crate) use self::text::parse_values;
 use self::text::{RowsAhead, TextRows};
 use crate::exit::{Failure, Result};
@@ -219,6 +219,9 @@ trait Rows {
 
     /// Where the rows of the last batch begin.
     fn batch_place(&self) -> String;
+
+    /// Where a row of the last batch stands.
+    fn place(&self, row: usize) -> Place;
 }
 
 impl Input {
@@ -259,6 +262,11 @@ impl Input {
     /// Where the rows of the last batch begin, in words.
     pub(crate) fn batch_place(&self) -> String {
         self.rows.batch_place()
+    }
+
+    /// Where a row of the last batch stands.
+    pub(crate) fn place(&self, row: usize) -> Place {
+        self.rows.place(row)
     }
 
     /// How much of the file has been read, and of how much, if that is known; in bytes.

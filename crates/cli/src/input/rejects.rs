@@ -34,6 +34,8 @@ pub(crate) enum Place {
     Line(u64),
     /// A line of a text and a column of that line, both counted from 1.
     Column(u64, usize),
+    /// A row of a text, counted from 1, among the readable ones that begin at a line.
+    FromLine(usize, u64),
     /// A row of a file that has no lines, counted from 1.
     #[cfg(feature = "formats")]
     Row(u64),
@@ -44,6 +46,7 @@ impl fmt::Display for Place {
         match self {
             Self::Line(line) => write!(f, "{line}"),
             Self::Column(line, column) => write!(f, "{line}:{column}"),
+            Self::FromLine(row, line) => write!(f, " row {row} of those from line {line}"),
             #[cfg(feature = "formats")]
             Self::Row(row) => write!(f, " row {row}"),
         }
@@ -69,6 +72,8 @@ pub(crate) enum Reason {
     },
     /// The row has more or fewer fields than the header.
     FieldCount,
+    /// The row is longer than the table's rows may be.
+    TooLong,
     /// A field is no UTF-8.
     NotUtf8,
     /// The line is no JSON object.
@@ -84,6 +89,7 @@ impl fmt::Display for Reason {
             Self::NoValue { column } => write!(f, "missing value in {column}"),
             Self::UnreadableTime => f.write_str("unreadable time"),
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
+            Self::TooLong => f.write_str("too long"),
             Self::FieldCount => f.write_str("wrong number of fields"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
             Self::NotAnObject => f.write_str("not a JSON object"),

@@ -1,4 +1,9 @@
-//! Files that are not CSV: JSON lines, and Arrow IPC.
+//! Files that are not CSV: JSON lines, and Arrow IPC. Rows that are too long, in any format.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampSecondArray};
+use parquet::arrow::ArrowWriter;
 
 use crate::harness::{Place, flights, near_sorted_csv};
 
@@ -299,4 +304,45 @@ fn decimals_and_bytes_are_typed_by_hand_and_go_round() {
         place.run_with(&sevens).succeeds(),
         "t,price,raw\n2013-01-06T00:00:00,7.00,00\n"
     );
+}
+
+#[test]
+fn a_row_with_too_many_bytes_is_a_bad_row() {
+    let place = Place::new();
+    let long = "x".repeat(2 << 20);
+    place.write("a.csv", format!("t,v\n1,a\n,b\n3,{long}\n4,d\n5,{long}\n6,f\n"));
+    let ingest = "ingest s t a.csv --time t --time-unit s --columns t,v";
+    let message = place
+        .run(&format!("{ingest} --schema v:utf8 --on-error fail"))
+        .fails(1);
+    assert!(message.starts_with("a.csv:3: no time in column t"), "{message}");
+    place.write("b.csv", format!("t,v\n1,a\n3,{long}\n"));
+    let message = place.run("ingest s t b.csv --time t --time-unit s").fails(1);
+    let expected = "b.csv: row 2 of those from line 2: longer than rows of table t may be";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(
+        message.contains("--on-error skip leaves such rows out"),
+        "{message}"
+    );
+    assert!(!place.path("s").exists());
+
+    for run in ["--source-id a", "--source-id a", "--batch-rows 2"] {
+        let skipped = place.run(&format!("{ingest} --on-error skip {run}"));
+        assert_eq!(skipped.code, Some(0), "{}", skipped.stderr);
+        assert!(skipped.stderr.contains("2 too long"), "{}", skipped.stderr);
+    }
+    let times = place.output("query s t --columns v --format csv");
+    assert_eq!(times, "v\na\na\nd\nd\nf\nf\n");
+
+    // Files in columns name the row itself, whether or not others before it were left out.
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![Some(7), None, Some(8)]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["g", "h", &long]));
+    let batch = RecordBatch::try_from_iter([("t", times), ("v", texts)]).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    place.write("c.parquet", writer.into_inner().unwrap());
+    let skipped = place.run("ingest s t c.parquet --on-error skip");
+    let expected = "c.parquet: row 3: longer than rows of table t may be";
+    assert!(skipped.stderr.contains(expected), "{}", skipped.stderr);
+    assert_eq!(place.json("info s t --json")["tables"][0]["rows"], 7);
 }

@@ -389,8 +389,8 @@ pub(crate) fn check_row_bytes(
         let of_row = columns.iter().filter_map(|column| column.get(row));
         let len_bytes = schema.layout().fixed_len() + of_row.map(<[u8]>::len).sum::<usize>();
         if len_bytes > limit_bytes {
-            return Err(Error::TooLarge {
-                what: format!("row {}", first + row),
+            return Err(Error::RowTooLong {
+                row: first + row,
                 len_bytes,
                 limit_bytes,
             });

@@ -13,7 +13,7 @@ use super::snapshot::{Snapshot, scan};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::mark::Mark;
-use crate::rows::{Deletion, TableSchema};
+use crate::rows::{Deletion, TableSchema, check_columns, check_row_bytes, to_stored};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable};
 
@@ -56,9 +56,9 @@ impl Table {
     ///
     /// The batch does not have the table's columns; a row has no time; the table was dropped; the
     /// disk is full or fails; the memory for rows is full, and its flush meets a damaged page. With
-    /// [`Error::TooLarge`], a row is longer than 1 MiB, or the batch replaces rows by their key and
-    /// takes more than the memory for rows ([`Options::head_bytes`](crate::Options::head_bytes)):
-    /// then append it in parts.
+    /// [`Error::RowTooLong`], a row is longer than 1 MiB. With [`Error::TooLarge`], the batch
+    /// replaces rows by their key and takes more than the memory for rows
+    /// ([`Options::head_bytes`](crate::Options::head_bytes)): then append it in parts.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         if self.has_key() {
             let begun = self.begin_append_keyed(batch)?;
@@ -66,6 +66,47 @@ impl Table {
             return Ok(begun.appended);
         }
         self.shared.engine.append(&self.table, batch, self.snap)
+    }
+
+    /// The rows of a batch that [`append`](Self::append) would refuse as too long, counted from 0.
+    /// Unless a column of the batch has long values, this takes no look at each row.
+    ///
+    /// # Errors
+    ///
+    /// The batch does not have the table's columns.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampSecondArray};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// let texts = ["short", &"long ".repeat(1 << 20), "short"];
+    /// let columns: [(&str, ArrayRef, bool); 2] = [
+    ///     ("at", Arc::new(TimestampSecondArray::from(vec![1, 2, 3])), false),
+    ///     ("text", Arc::new(StringArray::from(texts.to_vec())), true),
+    /// ];
+    /// let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+    /// let table = store.create_table("t", bedload::TableSchema::new(batch.schema(), "at")?)?;
+    /// assert_eq!(table.long_rows(&batch)?, [1]);
+    /// assert!(table.append(&batch).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn long_rows(&self, batch: &RecordBatch) -> Result<Vec<usize>> {
+        let (schema, limit_bytes) = (self.schema(), self.table.row_limit());
+        let stored = to_stored(batch)?;
+        let batch = stored.as_ref().unwrap_or(batch);
+        check_columns(schema, batch)?;
+        let (mut found, mut begin) = (Vec::new(), 0);
+        loop {
+            let rest = batch.slice(begin, batch.num_rows() - begin);
+            match check_row_bytes(schema, &rest, begin, limit_bytes) {
+                Err(Error::RowTooLong { row, .. }) => {
+                    found.push(row);
+                    begin = row + 1;
+                }
+                outcome => return outcome.map(|()| found),
+            }
+        }
     }
 
     /// How rows are kept.

@@ -373,10 +373,7 @@ fn unfit_batches_change_nothing() {
     let mut row = TestRow::numbered(1, 1);
     row.text = Some("x".repeat(1 << 20));
     let error = append(&long, &[TestRow::numbered(0, 0), row]).expect_err("too long");
-    assert!(
-        matches!(&error, Error::TooLarge { what, .. } if what == "row 1"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::RowTooLong { row: 1, .. }), "{error}");
 
     assert_eq!(table.range(..).expect("there").count().expect("reads"), 0);
     assert_eq!(long.range(..).expect("there").count().expect("reads"), 0);

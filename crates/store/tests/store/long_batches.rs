@@ -148,7 +148,7 @@ fn a_long_batch_with_a_row_that_is_too_long_changes_nothing() {
     let too_long = batch(times, |row| (row == ROWS - 3).then(|| "x".repeat(2 << 20)));
     let error = table.append(&too_long).expect_err("a row is too long");
     assert!(
-        matches!(&error, Error::TooLarge { what, .. } if *what == format!("row {}", ROWS - 3)),
+        matches!(error, Error::RowTooLong { row, .. } if row == ROWS - 3),
         "{error}"
     );
     assert_eq!(read(&table), [(1, 0), (2, 1)]);

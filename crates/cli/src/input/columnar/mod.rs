@@ -54,6 +54,8 @@ pub(super) struct ColumnarRows {
     rows_read: u64,
     /// Rows before the last batch.
     rows_before: u64,
+    /// Which rows of the file the last batch has; all if there is none.
+    keep: Option<BooleanArray>,
     /// Rows of the file, if its progress is measured by them.
     rows_total: u64,
     progress: Progress,
@@ -157,6 +159,7 @@ impl ColumnarRows {
             time,
             rows_read: 0,
             rows_before: 0,
+            keep: None,
             rows_total: 0,
             progress: progress.clone(),
         }
@@ -224,7 +227,7 @@ impl Rows for ColumnarRows {
                 rejects.reject(&self.name, Reject::missing(place, fields[column].name(), is_time))?;
             }
         }
-        let keep = keep.map(BooleanArray::from);
+        self.keep = keep.map(BooleanArray::from);
 
         self.rows_read += rows as u64;
         if let (Some(total), true) = (self.progress.total(), self.rows_total > 0) {
@@ -232,7 +235,7 @@ impl Rows for ColumnarRows {
             self.progress.set(u64::try_from(read).unwrap_or(total));
         }
 
-        batch_of(&self.schema, columns, rows, keep.as_ref())
+        batch_of(&self.schema, columns, rows, self.keep.as_ref())
             .map(Some)
             .map_err(|error| self.failure(&error))
     }
@@ -243,6 +246,12 @@ impl Rows for ColumnarRows {
 
     fn batch_place(&self) -> String {
         format!("row {}", self.rows_before + 1)
+    }
+
+    fn place(&self, row: usize) -> Place {
+        let kept = self.keep.as_ref();
+        let row = kept.map_or(Some(row), |kept| kept.values().set_indices().nth(row));
+        Place::Row(self.rows_before + row.unwrap_or(0) as u64 + 1)
     }
 }
 

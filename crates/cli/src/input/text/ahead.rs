@@ -14,7 +14,7 @@ use arrow_schema::{SchemaRef, TimeUnit};
 
 use super::{Parsed, TextRows};
 use crate::exit::{Failure, Result, Status};
-use crate::input::{Rejects, Rows};
+use crate::input::{Place, Rejects, Rows};
 
 /// Batches that are parsed and wait for the caller, at most.
 const BATCHES_AHEAD: usize = 1;
@@ -92,5 +92,9 @@ impl Rows for RowsAhead {
 
     fn batch_place(&self) -> String {
         format!("line {}", self.line)
+    }
+
+    fn place(&self, row: usize) -> Place {
+        Place::FromLine(row + 1, self.line)
     }
 }

@@ -271,8 +271,8 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
             let text = variable().filter_map(|column| column.get(row));
             let text: usize = text.map(<[u8]>::len).sum();
             if text > shape.dimensions.text_bytes_max as usize {
-                return Err(Error::TooLarge {
-                    what: format!("row {row}"),
+                return Err(Error::RowTooLong {
+                    row,
                     len_bytes: shape.row_width + text,
                     limit_bytes: shape.row_limit(),
                 });
