@@ -176,9 +176,8 @@ pub enum Error {
         /// The requirement that the value does not meet.
         requirement: &'static str,
     },
-    /// A row of a batch is longer than rows of the table may be; [`Table::long_rows`] finds such rows.
-    ///
-    /// [`Table::long_rows`]: crate::Table::long_rows
+    /// A row of a batch is longer than rows of the table may be;
+    /// [`Table::long_rows`](crate::Table::long_rows) finds such rows.
     #[error("row {row} has {len_bytes} bytes; the limit of a row is {limit_bytes}")]
     RowTooLong {
         /// The row, counted from 0.

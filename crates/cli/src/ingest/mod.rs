@@ -31,7 +31,7 @@ use self::source::Source;
 use self::target::{Found, Target};
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result, Status};
-use crate::figures::rows_text;
+use crate::figures::{grouped, rows_text};
 use crate::input::{Input, Reason, Reject, Rejects, SKIP, Wanted, display_name};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
@@ -206,11 +206,12 @@ impl Run<'_> {
         if long.is_empty() {
             return Ok(batch);
         }
+        let (name, limit) = (table.name(), grouped(table.row_limit_bytes() as u64));
         for &row in &long {
             let reject = Reject {
                 place: input.place(row),
                 reason: Reason::TooLong,
-                detail: format!("longer than rows of table {} may be", table.name()),
+                detail: format!("the row has more than the {limit} bytes that rows of table {name} may have"),
                 remedy: Some(SKIP.to_owned()),
             };
             self.rejects.reject(file, reject)?;

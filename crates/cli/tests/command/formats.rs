@@ -318,7 +318,7 @@ fn a_row_with_too_many_bytes_is_a_bad_row() {
     assert!(message.starts_with("a.csv:3: no time in column t"), "{message}");
     place.write("b.csv", format!("t,v\n1,a\n3,{long}\n"));
     let message = place.run("ingest s t b.csv --time t --time-unit s").fails(1);
-    let expected = "b.csv: row 2 of those from line 2: longer than rows of table t may be";
+    let expected = "b.csv: row 2 of those from line 2: the row has more than the 1,048,576 bytes";
     assert!(message.starts_with(expected), "{message}");
     assert!(
         message.contains("--on-error skip leaves such rows out"),
@@ -342,7 +342,7 @@ fn a_row_with_too_many_bytes_is_a_bad_row() {
     writer.write(&batch).unwrap();
     place.write("c.parquet", writer.into_inner().unwrap());
     let skipped = place.run("ingest s t c.parquet --on-error skip");
-    let expected = "c.parquet: row 3: longer than rows of table t may be";
+    let expected = "c.parquet: row 3: the row has more than the 1,048,576 bytes";
     assert!(skipped.stderr.contains(expected), "{}", skipped.stderr);
     assert_eq!(place.json("info s t --json")["tables"][0]["rows"], 7);
 }

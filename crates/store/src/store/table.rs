@@ -68,7 +68,13 @@ impl Table {
         self.shared.engine.append(&self.table, batch, self.snap)
     }
 
-    /// The rows of a batch that [`append`](Self::append) would refuse as too long, counted from 0.
+    /// The most bytes that the columns of a row may have, its time left out.
+    #[must_use]
+    pub fn row_limit_bytes(&self) -> usize {
+        self.table.row_limit()
+    }
+
+    /// The rows of a batch that have more bytes than [that](Self::row_limit_bytes), counted from 0.
     /// Unless a column of the batch has long values, this takes no look at each row.
     ///
     /// # Errors
@@ -92,7 +98,7 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn long_rows(&self, batch: &RecordBatch) -> Result<Vec<usize>> {
-        let (schema, limit_bytes) = (self.schema(), self.table.row_limit());
+        let (schema, limit_bytes) = (self.schema(), self.row_limit_bytes());
         let stored = to_stored(batch)?;
         let batch = stored.as_ref().unwrap_or(batch);
         check_columns(schema, batch)?;
