@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use crate::exit::EXIT_CODES;
 use crate::input::OnError;
 use crate::output::Format;
+use crate::quoted::{Names, names};
 
 /// A durable, embedded time-series store for rows that arrive nearly in order
 #[derive(Debug, Parser)]
@@ -106,8 +107,8 @@ pub(crate) struct IngestArgs {
     pub(crate) schema: Option<String>,
 
     /// The columns to load, all if not given
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) columns: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) columns: Option<Names>,
 
     /// How to treat a row whose time is missing or unreadable, or that does not fit the columns
     #[arg(long, value_enum, default_value_t = OnError::Fail)]
@@ -125,8 +126,8 @@ pub(crate) struct IngestArgs {
 
     /// The columns of the key of a table that is created, its time among them or not: a row takes
     /// the place of the one with the same time and values there. Without it, every row is kept
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) key: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) key: Option<Names>,
 
     /// Remember under this id how many rows of the files, taken together, the table has. A later
     /// run with the same id skips them: after a crash, Ctrl-C or a bad row the same command goes
@@ -168,8 +169,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) add: Option<String>,
 
     /// Columns that the new table does not have
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) remove: Vec<String>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) remove: Option<Names>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -252,8 +253,8 @@ pub(crate) struct QueryArgs {
     pub(crate) range: RangeArgs,
 
     /// The columns to print, in this order; all if not given
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) columns: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) columns: Option<Names>,
 
     /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null';
     /// of several, all of them
@@ -308,8 +309,8 @@ pub(crate) struct TailArgs {
     pub(crate) follow: bool,
 
     /// The columns to print, in this order; all if not given
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) columns: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) columns: Option<Names>,
 
     /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null';
     /// of several, all of them
@@ -533,8 +534,8 @@ pub(crate) struct CsvArgs {
     pub(crate) delimiter: u8,
 
     /// The names of the columns of CSV that has no header line
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) header: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    pub(crate) header: Option<Names>,
 }
 
 /// Measure how far a column of a file is from sorted.

@@ -13,6 +13,7 @@ use bedload_times::{Clock, parse_duration, unit_name};
 
 use crate::exit::{Failure, Result};
 use crate::input::parse_values;
+use crate::quoted::quoted;
 
 /// The operators, the longer of two that begin alike first.
 const OPERATORS: [(&str, Operator); 8] = [
@@ -150,7 +151,7 @@ fn listed(list: &str) -> Result<Vec<String>, String> {
 /// Within quotes `ends` are part of the value, and a doubled quote stands for one.
 fn value_before<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), String> {
     let text = text.trim();
-    let Some(quote) = text.chars().next().filter(|first| "'\"".contains(*first)) else {
+    let Some((value, after)) = quoted(text, "'\"")? else {
         let (value, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
         // `in Oslo,Rome (NY)` is a list; `in Oslo,Rome)` lacks a parenthesis.
         if !ends.is_empty() && value.matches('(').count() != value.matches(')').count() {
@@ -160,24 +161,7 @@ fn value_before<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), S
         }
         return Ok((value.trim_end().to_owned(), rest));
     };
-    let mut value = String::new();
-    let mut rest = &text[1..];
-    loop {
-        let Some((part, after)) = rest.split_once(quote) else {
-            return Err(format!("the quote that opens {text} is not closed"));
-        };
-        value += part;
-        match after.strip_prefix(quote) {
-            Some(after) => {
-                value.push(quote);
-                rest = after;
-            }
-            None => {
-                rest = after.trim_start();
-                break;
-            }
-        }
-    }
+    let rest = after.trim_start();
     if rest.is_empty() || rest.starts_with(ends) {
         Ok((value, rest))
     } else {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     }
     let unit = store::time_type(table.schema()).0;
     let wanted = layout::asked(&args.layout, unit)?;
-    if wanted.is_none() && args.add.is_none() && args.remove.is_empty() {
+    if wanted.is_none() && args.add.is_none() && args.remove.is_none() {
         return Err(Failure::usage(
             "convert needs --layout, --interval, --add or --remove",
         ));
@@ -135,7 +135,7 @@ impl Changed {
         let old = table.schema();
         let columns = old.arrow();
         let key = old.key_names().unwrap_or_default();
-        for name in &args.remove {
+        for name in args.remove.iter().flatten() {
             columns.index_of(name).map_err(|_| {
                 Failure::input(format!(
                     "--remove {name}: table {} has no such column",
@@ -153,7 +153,13 @@ impl Changed {
             return Err(Failure::input(message));
         }
         let kept = columns.fields().iter().enumerate();
-        let kept = kept.filter(|(_, field)| !args.remove.contains(field.name()));
+        let kept = kept.filter(|(_, field)| {
+            !args
+                .remove
+                .iter()
+                .flatten()
+                .any(|removed| removed == field.name())
+        });
         let (mut sources, mut fields): (Vec<Option<usize>>, Vec<FieldRef>) =
             kept.map(|(column, field)| (Some(column), field.clone())).unzip();
         sources.extend(added.iter().map(|_| None));

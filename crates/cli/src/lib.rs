@@ -21,6 +21,7 @@ mod partition;
 mod picture;
 mod printable;
 mod query;
+mod quoted;
 mod reserved;
 mod retention;
 mod salvage;

@@ -8,6 +8,7 @@ use bedload::TableSchema;
 use bedload_times::{Zone, parse_unit, unit_name};
 
 use crate::exit::Failure;
+use crate::quoted::quoted;
 
 /// The types that `--schema` accepts, for messages.
 const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, \
@@ -23,12 +24,12 @@ pub(crate) fn given(option: &str, text: Option<&str>) -> Result<Vec<Field>, Fail
 /// Reads `name:type,name:type,…`.
 fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
     let mut fields: Vec<Field> = Vec::new();
-    for part in split_outside_parentheses(text) {
+    for part in split_at_commas(text)? {
         let (name, data_type) =
-            split_name_and_type(part).ok_or_else(|| format!("`{part}` is not of the form name:type"))?;
+            split_name_and_type(part)?.ok_or_else(|| format!("`{part}` is not of the form name:type"))?;
         let data_type = parse_type(data_type)
             .ok_or_else(|| format!("`{data_type}` is not a column type; there are {TYPES}"))?;
-        if fields.iter().any(|field| field.name() == name) {
+        if fields.iter().any(|field| *field.name() == name) {
             return Err(format!("column {name} is named twice"));
         }
         fields.push(Field::new(name, data_type, true));
@@ -36,31 +37,48 @@ fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
     Ok(fields)
 }
 
-/// Both parts of `name:type`. The name may hold colons.
-fn split_name_and_type(part: &str) -> Option<(&str, &str)> {
-    // A zone such as +01:00 has a colon of its own, so look before the parenthesis only.
-    let end = part.find('(').unwrap_or(part.len());
-    let colon = part[..end].rfind(':')?;
-    let (name, data_type) = (part[..colon].trim(), part[colon + 1..].trim());
-    (!name.is_empty()).then_some((name, data_type))
+/// Both parts of `name:type`. The name may hold colons, and commas if it is in quotes.
+fn split_name_and_type(part: &str) -> Result<Option<(String, &str)>, String> {
+    let (name, data_type) = match quoted(part, "\"")? {
+        Some((name, after)) => match after.trim_start().strip_prefix(':') {
+            Some(data_type) => (name, data_type),
+            None => return Ok(None),
+        },
+        None => {
+            // A zone such as +01:00 has a colon of its own, so look before the parenthesis only.
+            let end = part.find('(').unwrap_or(part.len());
+            let Some(colon) = part[..end].rfind(':') else {
+                return Ok(None);
+            };
+            (part[..colon].trim().to_owned(), &part[colon + 1..])
+        }
+    };
+    Ok((!name.is_empty()).then_some((name, data_type.trim())))
 }
 
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
+/// The parts of a list between the commas that are neither in a quoted name nor in parentheses.
+fn split_at_commas(text: &str) -> Result<Vec<&str>, String> {
     let mut parts = Vec::new();
-    let (mut start, mut depth) = (0, 0_u32);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(text[start..at].trim());
-                start = at + 1;
+    let mut rest = text.trim();
+    loop {
+        let behind_name = quoted(rest, "\"")?.map_or(rest, |(_, after)| after);
+        let mut depth = 0_u32;
+        let comma = behind_name.find(|c: char| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
             }
-            _ => {}
-        }
+            c == ',' && depth == 0
+        });
+        let Some(comma) = comma else {
+            parts.push(rest);
+            return Ok(parts);
+        };
+        let (part, after) = rest.split_at(rest.len() - behind_name.len() + comma);
+        parts.push(part.trim_end());
+        rest = after[1..].trim_start();
     }
-    parts.push(text[start..].trim());
-    parts
 }
 
 fn parse_type(text: &str) -> Option<DataType> {
@@ -169,6 +187,9 @@ mod tests {
             .collect();
         assert_eq!(written.join(","), text);
         assert_eq!(fields[9].name(), "weird:name");
+        let fields = parse_columns(r#""a,b (c)":int8, "say ""no"", no" : utf8,5":int8"#).unwrap();
+        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(names, ["a,b (c)", "say \"no\", no", "5\""]);
         let fields = parse_columns("t:timestamp(ms, Z)").unwrap();
         assert_eq!(type_name(fields[0].data_type()), "timestamp(ms, UTC)");
     }

@@ -27,6 +27,14 @@ const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 const ARROW_MAGIC: [u8; 6] = *b"ARROW1";
 /// A stream begins with a message, and each message since version 0.15 of Arrow with this.
 pub(super) const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
+/// How files begin that are compressed in a way that is not read, and what decompresses them.
+const OTHER_MAGICS: [(&[u8], &str); 5] = [
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -dc"),
+    (b"\xfd7zXZ\0", "xz -dc"),
+    (b"BZh91AY&SY", "bzip2 -dc"),
+    (b"PK\x03\x04", "unzip -p"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4 -dc"),
+];
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a file, by format.
@@ -168,8 +176,14 @@ enum Leading {
 
 fn leading<R: BufRead>(name: &str, reader: R) -> Result<(Leading, Begun<R>)> {
     let magics: [&[u8]; 4] = [&GZIP_MAGIC, &PARQUET_MAGIC, &ARROW_MAGIC, &ARROW_CONTINUATION];
-    let is_enough = |head: &[u8]| !magics.iter().any(|magic| may_become(head, magic));
+    let others = OTHER_MAGICS.map(|(magic, _)| magic);
+    let is_enough = |head: &[u8]| !magics.iter().chain(&others).any(|magic| may_become(head, magic));
     let (head, reader) = begin(name, reader, is_enough)?;
+    if let Some((_, tool)) = OTHER_MAGICS.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return Err(Failure::input(format!(
+            "{name}: is compressed, and not by gzip: pipe it through `{tool}`"
+        )));
+    }
     let leading = if head.starts_with(&GZIP_MAGIC) {
         Leading::Gzip
     } else if head.starts_with(&PARQUET_MAGIC) {

@@ -96,6 +96,11 @@ fn files_that_are_not_there_or_not_whole() {
         let (_, words) = message.split_once(": ").unwrap();
         assert_eq!(words, "no such file or directory", "{output}");
     }
+    place.write("a.csv.zst", b"\x28\xb5\x2f\xfd\x24\x08\x41");
+    assert_eq!(
+        place.run("ingest s t a.csv.zst --time t").fails(1),
+        "a.csv.zst: is compressed, and not by gzip: pipe it through `zstd -dc`"
+    );
     std::fs::create_dir(place.path("dir")).unwrap();
     assert_eq!(
         place.run("ingest s t dir --time t").fails(1),
@@ -273,7 +278,9 @@ fn a_row_that_no_page_holds() {
         .run("ingest s t wide.csv --time t --batch-rows 100")
         .fails(1);
     assert!(
-        message.starts_with("wide.csv: in the rows from line 102: row 50 needs 1"),
+        message.starts_with(
+            "wide.csv: row 51 of those from line 102: the row has more than the 1,048,576 bytes"
+        ),
         "{message}"
     );
     assert!(!place.path("s").exists());

@@ -492,7 +492,10 @@ fn a_row_that_is_too_long_takes_the_place_of_none() {
     let query = "query s t --format csv";
     let before = place.output(query);
     let message = place.run("ingest s t long.csv --time-unit s").fails(1);
-    assert!(message.contains("row 1 needs 1200"), "{message}");
+    assert!(
+        message.contains("row 2 of those from line 2: the row has more"),
+        "{message}"
+    );
     assert_eq!(place.output(query), before);
 }
 
@@ -631,4 +634,34 @@ fn rows_of_a_table_with_a_key_take_the_place_of_others() {
     assert!(message.contains("stay"), "{message}");
     assert!(place.output(query).contains(",a,100\n"));
     assert!(place.output("verify s").starts_with("OK: "));
+}
+
+#[test]
+fn names_of_columns_may_have_commas() {
+    let place = Place::new();
+    place.write("a.csv", "at,\"speed, km/h\",\"a\"\"b\"\n1,70,x\n2,80,y\n");
+    place.write("b.csv", "1,70\n");
+    let run = |arguments: &str| {
+        let arguments = arguments.replace("SPEED", "\"speed, km/h\"");
+        let arguments: Vec<&str> = arguments.split('|').collect();
+        place.run_with(&arguments)
+    };
+    run("ingest|s|t|a.csv|--time|at|--time-unit|s|--columns|SPEED,at|--key|SPEED|--schema|SPEED:uint8")
+        .succeeds();
+    assert_eq!(
+        run("query|s|t|--columns|SPEED,at|--format|csv").succeeds(),
+        "\"speed, km/h\",at\n70,1970-01-01T00:00:01\n80,1970-01-01T00:00:02\n"
+    );
+    let table = &place.json("info s --json")["tables"][0];
+    assert_eq!(table["key"][1], "speed, km/h");
+    assert_eq!(table["columns"][0]["name"], "speed, km/h");
+
+    run("ingest|b|t|b.csv|--header|at,SPEED|--time|at|--time-unit|s").succeeds();
+    run("convert|b|t|u|--remove|SPEED|--add|\"x,y\":int8").succeeds();
+    assert_eq!(
+        place.output("query b u --format csv"),
+        "at,\"x,y\"\n1970-01-01T00:00:01,\n"
+    );
+    let refused = run("query|b|u|--columns|\"x").fails(2);
+    assert!(refused.contains("is not closed"), "{refused}");
 }
