@@ -62,7 +62,7 @@ impl Writer {
             }
         });
         let failed = self.table.append(&rows);
-        assert!(matches!(failed, Err(Error::TooLarge { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(Error::RowTooLong { .. })), "{failed:?}");
     }
 }
 
