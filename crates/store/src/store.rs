@@ -241,7 +241,8 @@ impl Store {
     ///
     /// The copy is a store like any other, and can be opened where it stands, on any file system.
     /// It has no gaps: the pages of its data file stand side by side, and files of sparse tables
-    /// are as short as their blocks allow. Its directory has the permissions of the store's.
+    /// are as short as their blocks allow. Its directory has the permissions of the store's,
+    /// and its owner may always write to it.
     ///
     /// # Errors
     ///

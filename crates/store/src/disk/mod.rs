@@ -62,7 +62,8 @@ impl From<Irregular> for io::Error {
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Creates a directory; its parent exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// As [`create_dir`](Self::create_dir), with the permissions of the directory `model`.
+    /// As [`create_dir`](Self::create_dir), with the permissions of the directory `model`, and all
+    /// for the owner.
     fn create_dir_like(&self, path: &Path, _model: &Path) -> io::Result<()> {
         self.create_dir(path)
     }

@@ -150,6 +150,20 @@ fn a_backup_and_a_salvaged_store_are_as_hidden_as_the_store() {
 }
 
 #[test]
+fn a_store_that_is_protected_from_writing_is_copied_to_where_its_owner_can_write() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [store, copy, salvaged] = ["store", "copy", "salvaged"].map(|name| dir.path().join(name));
+    open(&store).close().expect("closes");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o555)).expect("it is ours");
+    bedload::restore(&store, &copy).expect("copies");
+    bedload::salvage(&store, &salvaged).expect("copies");
+    for path in [&copy, &salvaged] {
+        assert_eq!(fs::metadata(path).expect("there").mode() & 0o777, 0o755);
+    }
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+#[test]
 fn a_backup_takes_no_more_space_than_its_rows() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let [path, copy] = ["store", "copy"].map(|name| dir.path().join(name));

@@ -85,12 +85,13 @@ impl Disk for OsDisk {
     }
 
     fn create_dir_like(&self, path: &Path, model: &Path) -> io::Result<()> {
-        let permissions = fs::metadata(model)?.permissions();
+        // `model` may be protected from its owner, who is to fill the new directory.
+        let mode = fs::metadata(model)?.permissions().mode() | 0o700;
         let mut builder = fs::DirBuilder::new();
         // Closed to other users at first, so that it is at no moment more open than `model`.
-        builder.mode(permissions.mode() & 0o700);
+        builder.mode(mode & 0o700);
         builder.create(path)?;
-        fs::set_permissions(path, permissions)
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
