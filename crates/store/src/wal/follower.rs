@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::reader::{SegmentReader, open_segment};
 use super::record::Record;
-use super::segment::{Segment, list};
+use super::segment::{Segment, list_of_store};
 use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
 
@@ -55,7 +55,7 @@ impl Follower {
     ///
     /// A record is damaged, a segment is missing or damaged (rule 3); the disk or `apply` failed.
     pub(crate) fn read(&mut self, mut apply: impl FnMut(Record, u64) -> Result<bool>) -> Result<u64> {
-        let segments = list(&*self.disk, &self.dir)?;
+        let segments = list_of_store(&*self.disk, &self.dir)?;
         let mut records = 0;
         loop {
             let after = segments.partition_point(|&(start, _)| start <= self.position);
@@ -145,6 +145,7 @@ impl Follower {
 mod tests {
     use std::path::Path;
 
+    use super::super::segment::list;
     use super::*;
     use crate::disk::sim::SimDisk;
     use crate::wal::Log;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::reader::{SegmentReader, open_segment};
 use super::record::Record;
-use super::segment::{Segment, list};
+use super::segment::{Segment, list_of_store};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
@@ -45,7 +45,7 @@ pub(crate) fn replay(
         records: 0,
         torn: false,
     };
-    let segments = list(disk, dir)?;
+    let segments = list_of_store(disk, dir)?;
     let first = segments
         .partition_point(|&(start, _)| start <= from)
         .saturating_sub(1);

@@ -1,6 +1,7 @@
 //! Segments: the files of the log. Each begins where the one before ends and is named after that
 //! position.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::buffer::Buffer;
@@ -166,7 +167,7 @@ impl Segment {
             move |source| Error::io(&path, action, source)
         };
         let file = match disk.open(&path) {
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 return Self::create(disk, dir, store_id, start, None);
             }
             opened => opened.map_err(io("open"))?,
@@ -283,6 +284,23 @@ fn path_of(dir: &Path, start: u64) -> PathBuf {
 /// The segments of the log in `dir` by the position at which each begins, ascending.
 pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     list_named(disk, dir, EXTENSION)
+}
+
+/// As [`list`], for the log of a store that exists: without its directory, there are no segments.
+pub(super) fn list_of_store(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let is_missing = |error: &Error| match error {
+        Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    };
+    match list(disk, dir) {
+        // If the store is gone as well, that is another matter: it may have been moved.
+        Err(error)
+            if is_missing(&error) && dir.parent().is_some_and(|store| disk.check_dir(store).is_ok()) =>
+        {
+            Ok(Vec::new())
+        }
+        listed => listed,
+    }
 }
 
 /// The spare segments in `dir` by the position at which each began.

@@ -220,8 +220,17 @@ fn a_missing_log_is_noticed() {
     for entry in fs::read_dir(path.join("log")).expect("reads") {
         fs::remove_file(entry.expect("reads").path()).expect("removes");
     }
-    let error = Store::open(&path).expect_err("rows are missing");
-    assert!(error.to_string().contains("no segment contains it"), "{error}");
+    let opened = [true, false].map(|reads| Options::new().read_only(reads).open(&path));
+    for error in opened.map(|opened| opened.expect_err("rows are missing")) {
+        assert!(error.to_string().contains("no segment contains it"), "{error}");
+    }
+    // So is its folder.
+    fs::remove_dir(path.join("log")).expect("removes");
+    let opened = [true, false].map(|reads| Options::new().read_only(reads).open(&path));
+    for error in opened.map(|opened| opened.expect_err("rows are missing")) {
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains("no segment contains it"), "{error}");
+    }
 }
 
 #[test]
