@@ -62,7 +62,7 @@ pub struct TableInfo {
 impl StoreInfo {
     pub(crate) fn of_engine(engine: &Engine) -> Result<Self> {
         let (view, visible) = engine.snapshot();
-        let (used_bytes, file_bytes, wal_bytes) = engine.sizes();
+        let (used_bytes, file_bytes, wal_bytes) = engine.sizes()?;
         let table = |table| TableInfo::of_table(engine.identity(), (&view, visible), table);
         Ok(Self {
             path: engine.dir().into(),

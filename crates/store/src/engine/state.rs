@@ -93,15 +93,16 @@ impl Engine {
         self.pages.page_bytes()
     }
 
-    /// Bytes of the data file in use, all of them, and bytes of log that recovery would read.
-    pub(crate) fn sizes(&self) -> (u64, u64, u64) {
-        let (used, all) = self.pages.file_bytes();
+    /// Bytes of the data file in use, those that it takes on the disk, and bytes of log that recovery
+    /// would read.
+    pub(crate) fn sizes(&self) -> Result<(u64, u64, u64)> {
+        let (used, all) = self.pages.file_bytes()?;
         let view = self.view();
         let log_start = view.generations()[0].log_start;
         let log = self
             .log_bytes_read()
             .unwrap_or_else(|| self.log.bytes_since(log_start));
-        (used, all, log)
+        Ok((used, all, log))
     }
 
     /// Runs an operation that a full disk leaves without effect. If the disk was full, frees the

@@ -121,10 +121,12 @@ impl WorkingPages {
     }
 
     /// Bytes of the data file in use, and those that it takes on the disk.
-    pub(crate) fn file_bytes(&self) -> (u64, u64) {
-        let (used, taken) = self.file.space.lock().places();
-        let page_bytes = self.file.page_bytes as u64;
-        (used * page_bytes, taken * page_bytes)
+    pub(crate) fn file_bytes(&self) -> Result<(u64, u64)> {
+        let (used, _) = self.file.space.lock().places();
+        // The holes that an earlier process has made are known to the file system alone.
+        let taken = self.file.file.disk_bytes();
+        let taken = taken.map_err(|source| Error::io(self.file.path(), "read", source))?;
+        Ok((used * self.file.page_bytes as u64, taken))
     }
 
     /// Gives free space back to the file system: what far exceeds the usual turnover of pages, or
