@@ -371,7 +371,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
 /// Tables, rows and the order of arrival are kept. A row is taken if the page or the record of the
 /// log that holds it is whole, whatever else is not. Where a page is lost and an older copy of it
 /// is found, that is taken instead: rows that were deleted since it was written come back then. The
-/// report names such pages.
+/// report names such pages. Where nothing tells which pages the last checkpoint has, rows that were
+/// deleted or replaced may be back as well, and the report says so. Of the rows of a table with a
+/// key that have the same key, the latest is kept.
 ///
 /// Reads the data file up to three times; memory grows by some 50 bytes a page.
 ///

@@ -11,6 +11,7 @@ use super::sparse::{self, Density, Latest, SparseScan};
 use super::stored::{Body, StoredTable};
 use super::view::View;
 use crate::error::Result;
+use crate::pages::PageVersion;
 use crate::rows::{Deletions, Filter, Place, Projection, TableId, TableSchema};
 
 /// A row that was found by its time.
@@ -69,6 +70,21 @@ impl StoredTable {
                 TableRows::Sparse(rows)
             }
         })
+    }
+
+    /// All rows that pages have of a table of the indexed layout.
+    pub(crate) fn rows_of_pages(
+        &self,
+        pages: &Arc<PageVersion>,
+        projection: &Projection,
+    ) -> Result<Option<TableRows>> {
+        let Body::Indexed { .. } = &self.body else {
+            return Ok(None);
+        };
+        let (columns, heads) = ((projection, &Filter::default()), (std::iter::empty(), 0));
+        let bounds = (Bound::Unbounded, Bound::Unbounded);
+        let rows = IndexedScan::new(pages, &self.entry, columns, heads, bounds, false)?;
+        Ok(Some(TableRows::Indexed(rows)))
     }
 
     /// How many rows pages have between two places, if that can be told without reading them.

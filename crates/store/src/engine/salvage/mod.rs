@@ -6,6 +6,7 @@
 //! superblock nothing tells which leaves are of a flush that did not end. The new store is begun
 //! and recovered like any other: until it is whole there is no store.
 
+mod doubled;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use report::SalvageReport;
 
+use self::doubled::remove_doubled;
 use super::applying::OUT_OF_NUMBERS;
 use super::directory::{
     begin_data_file, check_dirs, check_vacant, create_dir, draw_store_id, entries, finish_data_file,
@@ -29,7 +31,7 @@ use super::verify::Problem;
 use crate::disk::{Disk, ReadingDisk};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::pages::{COUNTER_MAX, CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
+use crate::pages::{COUNTER_MAX, CheckpointMeta, PageFile, Remains, Standing, Superblock, WorkingPages};
 use crate::rows::{BatchRows, Generation, SortedBatch};
 use crate::table::{BlockFiles, Catalogue, Layout, StoredTable, TableRemains, owner_of};
 use crate::wal::{Log, LogRemains, Record};
@@ -96,7 +98,7 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
     let mut target = Target::create(&disk, to, &source, &mut to_lock)?;
     let tables = target.copy_tables(&source, &mut problems)?;
     let log_records = target.apply_log(&source, &mut problems)?;
-    let rows = target.finish(disk)?;
+    let rows = target.finish(disk, !problems.is_empty())?;
 
     let mut report = SalvageReport::new(problems, log_records);
     for (remains, rows) in tables.iter().zip(rows) {
@@ -203,13 +205,21 @@ impl Source<'_> {
         let mut tables: Vec<_> = tables
             .map(|table| TableRemains::new(table, self.is_catalogue_current))
             .collect();
+        let mut are_current = true;
         self.pages.visit_pages(problems, |found| {
             let owner = owner_of(found.id, &found.page);
             if let Some(&number) = owner.and_then(|owner| numbers.get(&owner)) {
+                are_current &= found.standing != Standing::Newest;
                 tables[number].visit(&found);
             }
             Ok(())
         })?;
+        if !are_current {
+            let reason = "it does not tell which pages are those of the last checkpoint: rows that were \
+                          deleted or replaced may be among those that were found";
+            let data = self.dir.join(DATA_FILE);
+            problems.push(Error::corrupt(&data, "the page map", reason));
+        }
         Ok(tables)
     }
 
@@ -369,9 +379,12 @@ impl<'t> Target<'t> {
     }
 
     /// Counts the rows of each table, and completes the store.
-    fn finish(mut self, disk: Arc<dyn Disk>) -> Result<Vec<u64>> {
+    fn finish(mut self, disk: Arc<dyn Disk>, is_damaged: bool) -> Result<Vec<u64>> {
         let recovery = &mut self.recovery;
         recovery.checkpoint(LOG_START)?;
+        if is_damaged {
+            remove_doubled(recovery)?;
+        }
         let mut rows = Vec::new();
         let tables: Vec<Arc<StoredTable>> = recovery.catalogue.iter().cloned().collect();
         for table in tables {

@@ -11,7 +11,6 @@
 //! 3. Rows that are newer than all rows of the table replace none, and nothing is read for them.
 
 mod gone;
-mod keys;
 
 use std::ops::RangeBounds;
 
@@ -23,12 +22,11 @@ use arrow_select::filter::filter_record_batch;
 use bedload_columns::times;
 
 use self::gone::Gone;
-use self::keys::Keys;
 use super::Table;
 use super::snapshot::scan;
 use crate::engine::{Begun, Group};
 use crate::error::{Error, Result};
-use crate::rows::{check_columns, to_stored};
+use crate::rows::{Keys, check_columns, to_stored};
 use crate::scan::Scan;
 use crate::table::Layout;
 

@@ -11,7 +11,7 @@ use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 
 /// The keys of a batch, each once.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     times: Vec<i64>,
     /// The columns of the key, but for the time.
     columns: Vec<ArrayRef>,
@@ -22,7 +22,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Takes the keys of a batch: its times, and the other columns of the key.
-    pub(super) fn of(times: Vec<i64>, columns: Vec<ArrayRef>) -> Result<Self, ArrowError> {
+    pub(crate) fn of(times: Vec<i64>, columns: Vec<ArrayRef>) -> Result<Self, ArrowError> {
         let hasher = DefaultHashBuilder::default();
         let hashes = hashes(&hasher, &times, &columns);
         let equals = comparators(&columns, &columns)?;
@@ -45,19 +45,19 @@ impl Keys {
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.rows.len()
     }
 
     /// For each row of the batch, whether it is the last one with its key.
-    pub(super) fn are_last(&self) -> Vec<bool> {
+    pub(crate) fn are_last(&self) -> Vec<bool> {
         let mut are_last = vec![false; self.times.len()];
         self.rows.iter().for_each(|&row| are_last[row] = true);
         are_last
     }
 
     /// For each of some rows of the table, whether the batch has its key.
-    pub(super) fn have(
+    pub(crate) fn have(
         &self,
         times: &[i64],
         columns: &[ArrayRef],
