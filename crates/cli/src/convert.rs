@@ -40,6 +40,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         ));
     }
     let wanted = wanted.unwrap_or_else(|| table.layout());
+    layout::check_snap(&args.layout, wanted)?;
     let changed = Changed::new(&table, args)?;
     store::drop_if_there(&store, UNFINISHED)?;
     let copied = store

@@ -44,8 +44,22 @@ pub(crate) fn snap(args: &LayoutArgs) -> Snap {
     }
 }
 
+/// Fails if rows of a new table of this layout are to be moved and it has no grid.
+pub(crate) fn check_snap(args: &LayoutArgs, layout: Layout) -> Result<()> {
+    if snap(args) != Snap::Refuse && layout == Layout::Indexed {
+        return Err(Failure::usage("--snap is for a sparse table: give --interval"));
+    }
+    Ok(())
+}
+
 /// Fails if a table that exists has another layout than the one that is asked for.
 pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
+    if snap(args) != Snap::Refuse && table.layout() == Layout::Indexed {
+        let name = table.name();
+        return Err(Failure::input(format!(
+            "table {name} is indexed and takes rows at any time: leave --snap out"
+        )));
+    }
     match asked(args, time_type(table.schema()).0)? {
         Some(layout) if layout != table.layout() => Err(Failure::input(format!(
             "table {} is {}: leave --layout and --interval out, or convert it",

@@ -177,6 +177,7 @@ impl Found {
                     })
                     .and_then(|schema| {
                         let layout = layout::asked(&args.layout, schema.time_unit())?.unwrap_or_default();
+                        layout::check_snap(&args.layout, layout)?;
                         Ok(store.create_table_as(table_name, schema, layout)?)
                     });
                 match created {

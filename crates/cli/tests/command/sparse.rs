@@ -209,3 +209,19 @@ fn a_backup_is_a_store_and_comes_back_as_one() {
             .contains("nowhere is not a bedload store: it does not exist")
     );
 }
+
+#[test]
+fn rows_are_not_moved_where_there_is_no_grid() {
+    let place = Place::new();
+    place.write("a.csv", csv(3, 1));
+    let ingest = |rest: &str| place.run(&format!("ingest s t a.csv --time t --time-unit s {rest}"));
+    let error = ingest("--snap down").fails(2);
+    assert!(error.contains("--snap is for a sparse table"), "{error}");
+    assert!(!place.path("s").exists());
+    ingest("--snap refuse").succeeds();
+    let error = ingest("--snap nearest").fails(1);
+    assert!(error.contains("table t is indexed"), "{error}");
+    let error = place.run("convert s t u --layout indexed --snap down").fails(2);
+    assert!(error.contains("--snap is for a sparse table"), "{error}");
+    assert_eq!(place.output("tables s"), "t\n");
+}
