@@ -194,7 +194,8 @@ fn copy(store: &Store, from: &Table, (to, changed): (&Table, &Changed)) -> Resul
     let mut rows = 0;
     for (number, batch) in snapshot.range(from.name(), ..)?.enumerate() {
         let batch: RecordBatch = batch?;
-        rows += to.append(&changed.rows(&batch)?)?.rows;
+        let appended = to.append(&changed.rows(&batch)?);
+        rows += appended.map_err(|error| layout::refusal(to, error))?.rows;
         interrupt::check()?;
         if number % FLUSH_BATCHES == FLUSH_BATCHES - 1 {
             store.flush()?;

@@ -1,13 +1,14 @@
 //! The layout of a table, as options ask for it and as people read it.
 
 use arrow_schema::TimeUnit;
-use bedload::{Density, Grid, Layout, Snap, Table};
+use bedload::{Density, Error, Grid, Layout, Snap, Table};
 use bedload_times::{format_duration, nanos_per_tick, unit_name};
 
 use crate::args::{LayoutArgs, LayoutKind, SnapKind};
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
 use crate::store::time_type;
+use crate::times::format_ticks;
 
 /// The layout that is asked for, of a table whose times count in `unit`; none if nothing is said.
 pub(crate) fn asked(args: &LayoutArgs, unit: TimeUnit) -> Result<Option<Layout>> {
@@ -67,6 +68,22 @@ pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
             text(table.layout(), time_type(table.schema()).0)
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Why a table took no rows.
+pub(crate) fn refusal(table: &Table, error: Error) -> Failure {
+    let (unit, zone) = time_type(table.schema());
+    match error {
+        Error::OffGrid { time, .. } => {
+            let time = format_ticks(time, unit, zone).unwrap_or_else(|_| time.to_string());
+            Failure::input(format!(
+                "the time {time} is not on the grid of table {} ({}): --snap nearest or --snap down moves such times",
+                table.name(),
+                text(table.layout(), unit),
+            ))
+        }
+        error => error.into(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Rows of a batch in as few commits as the store takes them in.
 
 use arrow_array::RecordBatch;
-use bedload::{Appended, Error};
+use bedload::{Appended, Error, Table};
 
 use crate::exit::{Failure, Result};
+use crate::layout;
 
 /// How an attempt to commit rows ended.
 pub(super) enum Tried {
@@ -13,14 +14,18 @@ pub(super) enum Tried {
 }
 
 impl Tried {
-    /// Gives what the store took to `done`.
+    /// Gives what the table took to `done`.
     pub(super) fn of(
+        table: &Table,
         outcome: bedload::Result<Appended>,
         done: impl FnOnce(Appended) -> Result<()>,
     ) -> Result<Self> {
         match outcome {
             Err(error @ Error::TooLarge { .. }) => Ok(Self::TooLarge(error.into())),
-            outcome => done(outcome?).map(|()| Self::Done),
+            outcome => {
+                let appended = outcome.map_err(|error| layout::refusal(table, error))?;
+                done(appended).map(|()| Self::Done)
+            }
         }
     }
 }

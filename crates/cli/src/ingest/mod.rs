@@ -233,7 +233,7 @@ impl Run<'_> {
         };
         let Some(source) = &mut self.source else {
             return commit_in_halves(&batch, &mut |rows| {
-                Tried::of(table.append(rows), |appended| taken(&appended, rows))
+                Tried::of(table, table.append(rows), |appended| taken(&appended, rows))
             });
         };
         match source.skip(batch, time)? {

@@ -114,7 +114,9 @@ impl Source {
         appended: &mut dyn FnMut(&Appended, &RecordBatch) -> Result<()>,
     ) -> Result<()> {
         commit_in_halves(batch, &mut |rows| {
-            Tried::of(self.commit(store, table, rows)?, |done| appended(&done, rows))
+            Tried::of(table, self.commit(store, table, rows)?, |done| {
+                appended(&done, rows)
+            })
         })
     }
 

@@ -193,6 +193,7 @@ enum Offered {
 pub(crate) fn listed<N: Borrow<str>>(names: &[N]) -> String {
     const LISTED: usize = 50;
     match names.len().checked_sub(LISTED) {
+        _ if names.is_empty() => "none".to_owned(),
         Some(more @ 1..) => format!("{} and {more} more", names[..LISTED].join(", ")),
         _ => names.join(", "),
     }

@@ -148,6 +148,7 @@ fn a_bad_line_of_json_is_named_with_line_and_column() {
             "17",
             "a.json:3:2: not a JSON object on a line of its own: invalid type: integer `17`",
         ),
+        ("[2]", "a.json:3: not a JSON object on a line of its own: "),
         ("{\"n\":2}", "a.json:3: no time in column t"),
         (
             "{\"t\":2,\"n\":\"x\"}",

@@ -231,8 +231,13 @@ fn not_json(line: u64, error: &serde_json::Error) -> Reject {
     let message = message
         .rfind(" at line ")
         .map_or(&*message, |end| &message[..end]);
+    let place = match error.column() {
+        // Of the whole line, or of its end.
+        0 => Place::Line(line),
+        column => Place::Column(line, column),
+    };
     Reject {
-        place: Place::Column(line, error.column()),
+        place,
         reason: Reason::NotAnObject,
         detail: format!("not a JSON object on a line of its own: {message}"),
         remedy: Some(SKIP.to_owned()),
