@@ -93,8 +93,8 @@ impl Engine {
         self.pages.page_bytes()
     }
 
-    /// Bytes of the data file in use, those that it takes on the disk, and bytes of log that recovery
-    /// would read.
+    /// Bytes of the data file in use, those that it takes on the disk, and bytes of log that
+    /// recovery would read.
     pub(crate) fn sizes(&self) -> Result<(u64, u64, u64)> {
         let (used, all) = self.pages.file_bytes()?;
         let view = self.view();
