@@ -8,9 +8,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::{
-    Array, ArrayReader, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray,
+    Array, ArrayReader, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
+    StructArray, make_array, new_empty_array,
 };
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_select::concat::concat;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -139,8 +141,39 @@ fn take_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStream>
     Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) })
 }
 
-#[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
+/// The values of an object that is one column of Arrow data; nothing if it is none. Chunks are
+/// joined.
+pub(crate) fn column_of(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayRef>> {
+    if object.hasattr("__arrow_c_stream__")? {
+        let capsule = object.call_method0("__arrow_c_stream__")?;
+        let stream = take_stream(capsule.cast::<PyCapsule>()?)?;
+        let chunks = ArrayStreamReader::try_new(stream).map_err(refused)?;
+        let data_type = chunks.field().data_type().clone();
+        let chunks = chunks.collect::<Result<Vec<_>, _>>().map_err(of_stream)?;
+        let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+        return match chunks[..] {
+            [] => Ok(Some(new_empty_array(&data_type))),
+            _ => concat(&chunks).map(Some).map_err(refused),
+        };
+    }
+    if object.hasattr("__arrow_c_array__")? {
+        let pair = object.call_method0("__arrow_c_array__")?;
+        return take_array(pair.cast::<PyTuple>()?).map(Some);
+    }
+    Ok(None)
+}
+
 fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
+    let array = take_array(pair)?;
+    let Some(rows) = array.as_struct_opt() else {
+        return Err(no_columns(array.data_type()));
+    };
+    let schema = Arc::new(Schema::new(rows.fields().clone()));
+    batch_of(rows, schema).map_err(of_stream)
+}
+
+#[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
+fn take_array(pair: &Bound<'_, PyTuple>) -> PyResult<ArrayRef> {
     let schema = pair.get_item(0)?;
     let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
     let array = pair.get_item(1)?;
@@ -154,11 +187,7 @@ fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
     // SAFETY: the two come from one call of `__arrow_c_array__`, so the schema describes the array.
     let mut data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     data.align_buffers();
-    let DataType::Struct(fields) = data.data_type() else {
-        return Err(no_columns(data.data_type()));
-    };
-    let schema = Arc::new(Schema::new(fields.clone()));
-    batch_of(&StructArray::from(data), schema).map_err(of_stream)
+    Ok(make_array(data))
 }
 
 fn no_columns(data_type: &DataType) -> PyErr {

@@ -64,7 +64,7 @@ impl Batch {
     }
 }
 
-/// Rows of columns: arrays of numbers or booleans, or lists of text.
+/// Rows of columns: arrays of numbers or booleans, lists of text, or columns of Arrow data.
 #[pyfunction]
 pub(crate) fn batch_of_columns(columns: Vec<Given<'_>>) -> PyResult<Batch> {
     Ok(Batch {

@@ -16,6 +16,7 @@ use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::arrow_stream::column_of;
 use crate::error;
 
 /// A column on its way in: name, values, which of them are missing, and the unit of values that
@@ -27,18 +28,28 @@ pub(crate) type Given<'py> = (
     Option<String>,
 );
 
-/// Rows of columns: arrays of numbers or booleans, or lists of text.
+/// Rows of columns: arrays of numbers or booleans, lists of text, or columns of Arrow data.
 pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
     let mut fields = Vec::with_capacity(columns.len());
-    let mut arrays = Vec::with_capacity(columns.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
     for (name, values, missing, unit) in columns {
         let missing = missing.map(|missing| missing.as_array().to_vec());
         let mut array = array_of(&name, &values, missing)?;
         if let Some(unit) = unit {
             array = as_times(&array, &unit)?;
         }
+        if let Some(first) = arrays.first().filter(|first| first.len() != array.len()) {
+            return Err(error::schema(format!(
+                "column {name:?} has {} rows, and the first column has {}",
+                array.len(),
+                first.len()
+            )));
+        }
         fields.push(Field::new(name, array.data_type().clone(), true));
         arrays.push(array);
+    }
+    if arrays.is_empty() {
+        return Err(error::schema("the rows have no columns"));
     }
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
     batch.map_err(|error| error::schema(error.to_string()))
@@ -51,6 +62,9 @@ fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -
             builder.append_option(text.extract::<Option<String>>()?);
         }
         return Ok(Arc::new(builder.finish()));
+    }
+    if let Some(column) = column_of(values)? {
+        return Ok(column);
     }
     if let Ok(values) = values.extract::<PyReadonlyArray1<'_, bool>>() {
         let values = values.as_array().to_vec();

@@ -1,4 +1,4 @@
-"""Rows as dicts of NumPy arrays."""
+"""Rows as dicts of columns."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _KEPT = ("D", "s", "ms", "us", "ns")
 
 
 def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Optional[str]]:
+    values = _with_nulls(values)
+    if _is_arrow(values):
+        return name, values, None, None
     missing = None
     if isinstance(values, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(values)
@@ -44,6 +47,22 @@ def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Opti
         return name, texts, None, None
     # A field of a structured array may be unaligned, or at a stride that its size does not divide.
     return name, np.require(values, requirements=["C", "A"]), missing, None
+
+
+def _is_arrow(values: Any) -> bool:
+    """Whether a column is taken as Arrow data. As an array of NumPy's it would lose its zone, and nulls would become
+    NaN. A series of pandas over such an array stays one: its NaN is a number here."""
+    if not (hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")):
+        return False
+    return not isinstance(getattr(values, "dtype", None), np.dtype)
+
+
+def _with_nulls(values: Any) -> Any:
+    """An array or an index of a type of pandas' own as a series, which gives Arrow data."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(values, (pandas.api.extensions.ExtensionArray, pandas.Index)):
+        return values
+    return values if isinstance(values.dtype, np.dtype) else pandas.Series(values)
 
 
 def source_of(rows: Any) -> Any:

@@ -207,7 +207,8 @@ class Table:
         table with a key, ``replaced`` counts the rows that gave way to others.
 
         ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or DuckDB), a dict of NumPy
-        arrays or a structured array. Columns are found by name. A naive time is one of the table's zone.
+        arrays or of Arrow columns, or a structured array. Columns are found by name. A naive time is one of the table's
+        zone.
 
         Up to 262,144 rows, with up to 256 MiB of text and bytes, are one commit, all of them or none. A longer stream
         is several: if one fails, those before it stay, and the exception's ``rows_appended`` counts their rows. One
