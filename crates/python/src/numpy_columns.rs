@@ -10,6 +10,7 @@ use arrow_array::types::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
@@ -36,7 +37,7 @@ pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
         let missing = missing.map(|missing| missing.as_array().to_vec());
         let mut array = array_of(&name, &values, missing)?;
         if let Some(unit) = unit {
-            array = as_times(&array, &unit)?;
+            array = as_times(&name, &array, &unit)?;
         }
         if let Some(first) = arrays.first().filter(|first| first.len() != array.len()) {
             return Err(error::schema(format!(
@@ -116,15 +117,23 @@ fn numbers<T: ArrowPrimitiveType<Native: Element>>(
     )))
 }
 
-fn as_times(ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
+fn as_times(name: &str, ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
     let to = match unit {
         "s" => DataType::Timestamp(TimeUnit::Second, None),
         "ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
         "us" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
         "D" => {
-            let days = arrow_cast::cast(ticks, &DataType::Int32)
-                .map_err(|error| error::schema(error.to_string()))?;
+            // A day that 32 bits do not count would otherwise become a null.
+            let strict = CastOptions {
+                safe: false,
+                ..CastOptions::default()
+            };
+            let days = arrow_cast::cast_with_options(ticks, &DataType::Int32, &strict).map_err(|_| {
+                error::schema(format!(
+                    "column {name:?} has days beyond those that a table keeps"
+                ))
+            })?;
             return arrow_cast::cast(&days, &DataType::Date32)
                 .map_err(|error| error::schema(error.to_string()));
         }

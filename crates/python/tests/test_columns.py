@@ -81,6 +81,19 @@ def test_nan_in_series_of_numpy_is_a_number(db: bedload.Database) -> None:
     assert table.range().to_pyarrow()["x"].null_count == 0
 
 
+@pytest.mark.parametrize("column", ["at", "other", "day"])
+def test_days_beyond_those_of_a_table_are_refused(db: bedload.Database, column: str) -> None:
+    rows = {
+        "at": np.array(["2024-01-01"], "M8[s]"),
+        "other": np.array(["2024-01-01"], "M8[s]"),
+        "day": np.array(["2024-01-01"], "M8[D]"),
+    }
+    table = db.table("t", rows, time="at")
+    with pytest.raises(bedload.SchemaError, match=f'"{column}" has days beyond'):
+        table.append(rows | {column: np.array([2**31], "M8[D]")})
+    assert table.append(rows | {column: np.array([10_000_000], "M8[D]")})["rows"] == 1
+
+
 def test_columns_of_several_lengths_are_named(db: bedload.Database) -> None:
     rows = {"at": np.zeros(2, "M8[s]"), "x": np.zeros(3)}
     with pytest.raises(bedload.SchemaError, match='"x" has 3 rows, and the first column has 2'):
