@@ -81,7 +81,12 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
             }
         }
         (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => {
-            let days = cast(column, &DataType::Timestamp(TimeUnit::Second, None)).map_err(|_| lossy())?;
+            // Days in milliseconds need not be whole ones, so they are checked as times are.
+            let unit = match from {
+                DataType::Date64 => TimeUnit::Millisecond,
+                _ => TimeUnit::Second,
+            };
+            let days = cast(column, &DataType::Timestamp(unit, None)).map_err(|_| lossy())?;
             return conform_column(&days, to, name);
         }
         (DataType::Utf8View | DataType::LargeUtf8, DataType::Utf8) => {}

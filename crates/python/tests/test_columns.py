@@ -100,3 +100,13 @@ def test_columns_of_several_lengths_are_named(db: bedload.Database) -> None:
         db.table("t", rows)
     with pytest.raises(bedload.SchemaError, match="no columns"):
         db.table("t", {})
+
+
+def test_parts_of_days_are_not_dropped(db: bedload.Database) -> None:
+    table = db.table("t", {"at": np.zeros(0, "M8[s]")})
+    millis = np.array([-1, 86_400_001])
+    for part in millis:
+        days = pa.Array.from_buffers(pa.date64(), 1, [None, pa.py_buffer(np.array([part]))])
+        with pytest.raises(bedload.SchemaError, match="not a whole second"):
+            table.append(pa.table({"at": days}))
+    assert table.count() == 0
