@@ -255,6 +255,17 @@ def test_times(db: bedload.Database) -> None:
         naive.append(rows_of([1], "ns", "UTC"))
 
 
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m"])
+def test_times_that_numpy_cannot_convert_are_refused(db: bedload.Database, unit: str) -> None:
+    """NumPy wraps them: a deletion of old rows would remove others."""
+    table = db.table("t", rows_of([], "s", None))
+    far = np.datetime64(2**61 + 12_345, unit)
+    for call in [table.count, table.get, lambda time: table.delete(None, time)]:
+        with pytest.raises(bedload.SchemaError, match="beyond the seconds"):
+            call(far)
+    assert table.count(np.datetime64("-1000", "Y"), np.datetime64(9_999, "Y")) == 0
+
+
 SKIPPED, REPEATED = "2020-03-08T02:30", "2020-11-01T01:30"
 
 

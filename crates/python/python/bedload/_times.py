@@ -78,7 +78,11 @@ def _of_numpy(value: np.datetime64) -> int:
         raise SchemaError(f"{value!r} is finer than a nanosecond")
     if unit in NANOS:
         return int(value.astype(np.int64)) * count * NANOS[unit]
-    return int(value.astype("datetime64[s]").astype(np.int64)) * NANOS["s"]
+    seconds = value.astype("datetime64[s]")
+    # NumPy wraps silently, and then the way back leads elsewhere.
+    if seconds.astype(value.dtype) != value:
+        raise SchemaError(f"{value!r} is beyond the seconds that 64 bits count")
+    return int(seconds.astype(np.int64)) * NANOS["s"]
 
 
 def nanos_of(value: Time, kind: TimeType) -> int:
