@@ -140,5 +140,9 @@ def test_index_refuses() -> None:
         bedload.Index(np.uint64).insert([-1], [1])
     with pytest.raises(bedload.SchemaError):
         bedload.Index().insert([1.5], [1])
+    masked = np.ma.array([1, 2], mask=[False, True])
+    for keys, values in [(masked, [1, 2]), ([1, 2], masked)]:
+        with pytest.raises(bedload.SchemaError, match="masked"):
+            bedload.Index().insert(keys, values)
     with pytest.raises(bedload.SchemaError, match="1 keys and 2 values"):
         bedload.Index().insert([1], [1, 2])

@@ -62,6 +62,8 @@ class Index:
 
 
 def _as(values: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray:
+    if np.ma.is_masked(values):
+        raise SchemaError(f"some {what} are masked")
     array = np.asarray(values)
     if array.ndim != 1:
         raise SchemaError(f"{what} have {array.ndim} dimensions; they must have one")
