@@ -152,7 +152,10 @@ fn session(tables: StoreSchema, limit: usize) -> datafusion::common::Result<Sess
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema("store", "tables")
         .with_information_schema(true);
-    let config = memory::within(limit, config);
+    let mut config = memory::within(limit, config);
+    // Without a zone, `now()` and `TIMESTAMPTZ '…Z'` are times without one, which DataFusion takes
+    // for readings of the clocks of a column's zone.
+    config.options_mut().execution.time_zone = Some("UTC".to_owned());
     let files = Arc::new(SpillFiles(spill::folder()));
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(limit)))

@@ -120,6 +120,32 @@ fn answers_come_in_each_format() {
     assert_eq!(place.answer(&["store", nothing, "--format", "csv"]), "sensor\n");
 }
 
+/// The times of the table have a zone, and so have the instants: none is read off its clocks.
+#[test]
+fn instants_are_compared_with_times_of_a_zone() {
+    let place = Place::new();
+    for instant in [
+        "TIMESTAMPTZ '2013-02-08 17:30:50Z'",
+        "TIMESTAMP WITH TIME ZONE '2013-02-08T19:30:50+02:00'",
+        "'2013-02-08T17:30:50Z'::timestamptz",
+        "TIMESTAMPTZ '2013-02-08 17:30:50'",
+        "'2013-02-08T17:30:50Z'",
+        "to_timestamp_seconds(1360344650)",
+        "to_timestamp('2013-02-08T17:30:50Z')",
+    ] {
+        for (operator, count) in [(">", 1), (">=", 2), ("<", 1)] {
+            let query = format!("SELECT count(*) AS n FROM readings WHERE at {operator} {instant}");
+            let answer = place.answer(&["store", &query, "--format", "csv"]);
+            assert_eq!(answer, format!("n\n{count}\n"), "{query}");
+        }
+        let query = format!("EXPLAIN SELECT sensor FROM readings WHERE at >= {instant}");
+        let plan = place.answer(&["store", &query, "--format", "csv"]);
+        assert!(plan.contains("times=1360344650.."), "{plan}");
+    }
+    let query = "SELECT arrow_typeof(now()) = arrow_typeof(TIMESTAMPTZ '2013-02-08T00:00:00Z') AS same";
+    assert_eq!(place.answer(&["store", query, "--format", "csv"]), "same\ntrue\n");
+}
+
 #[test]
 fn a_query_comes_from_standard_input_and_its_answer_goes_to_a_file() {
     let place = Place::new();
