@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 import threading
 import time
 from pathlib import Path
@@ -112,6 +113,11 @@ def test_errors_of_the_system_have_its_number(tmp_path: Path) -> None:
         bedload.open(tmp_path / "none" / "s", create=True)
     assert isinstance(failed.value, bedload.DiskError)
     assert failed.value.errno == errno.ENOENT
+    # As it comes from another process.
+    failed.value.rows_appended = 5
+    copy = pickle.loads(pickle.dumps(failed.value))
+    assert type(copy) is bedload.DiskError and str(copy) == str(failed.value)
+    assert (copy.errno, copy.rows_appended) == (errno.ENOENT, 5)
 
 
 def test_closing_ends_an_append(tmp_path: Path) -> None:

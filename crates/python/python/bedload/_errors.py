@@ -1,5 +1,9 @@
 """Exceptions, separated by what a caller can do about them."""
 
+from __future__ import annotations
+
+from typing import Any, Tuple
+
 
 class Error(Exception):
     """An operation on a store failed; unless a subclass says otherwise the store is as it was before.
@@ -12,6 +16,10 @@ class Error(Exception):
 
 class DiskError(Error, OSError):
     """The operating system refused a call; ``errno`` is its number of the error."""
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # An ``OSError`` takes its number to be the first of its arguments, and pickles nothing else.
+        return type(self), self.args, {**self.__dict__, "errno": self.errno}
 
 
 class NoSpaceError(DiskError):
