@@ -422,6 +422,8 @@ def test_open_options(tmp_path: Path) -> None:
         bedload.open(tmp_path / "u", create=True, page_bytes=5000)
     with pytest.raises(bedload.SchemaError):
         bedload.open(tmp_path / "u", create=True, durability="never")
+    with pytest.raises(TypeError, match="group_every is a timedelta, not 5"):
+        bedload.open(tmp_path / "u", create=True, group_every=5)  # type: ignore[arg-type]
     assert issubclass(bedload.NoSpaceError, bedload.DiskError) and issubclass(bedload.DiskError, OSError)
 
 

@@ -554,6 +554,8 @@ def open(
     With ``read_only=True`` the store is opened for reading, also beside a process that writes to it, and a call that
     writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Among the other
     options only ``cache_bytes`` counts then."""
+    if not isinstance(group_every, dt.timedelta):
+        raise TypeError(f"group_every is a timedelta, not {group_every!r}")
     seconds = group_every.total_seconds()
     return Database(
         _native.open(
