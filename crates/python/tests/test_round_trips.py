@@ -546,6 +546,17 @@ def test_nanoseconds_without_pandas(db: bedload.Database, monkeypatch: pytest.Mo
     assert (told["first"], told["last"]) == (first, last)
 
 
+@pytest.mark.parametrize(("zone", "ticks"), [("America/New_York", -(2**63) + 1), ("Asia/Tokyo", 2**63 - 1)])
+def test_nanoseconds_that_the_clocks_of_a_zone_do_not_reach(db: bedload.Database, zone: str, ticks: int) -> None:
+    rows = pa.table({"at": pa.array([ticks], pa.timestamp("ns", zone))})
+    table = db.table("t", rows)
+    table.append(rows)
+    only = np.datetime64(ticks, "ns")
+    assert table.first() == table.get(ticks) == {"at": only}
+    (told,) = db.info()["tables"]
+    assert told["first"] == told["last"] == only
+
+
 def test_arrays_that_are_no_rows(db: bedload.Database) -> None:
     table = db.table("t", pa.schema([("at", pa.timestamp("s"))]))
     for array in (pa.array([1, 2]), pa.array(["a"]).dictionary_encode()):

@@ -193,7 +193,13 @@ def of_ticks(ticks: int, kind: TimeType) -> Any:
         except ImportError:
             return np.datetime64(ticks, "ns")
         stamp = pandas.Timestamp(ticks, unit="ns")
-        return stamp if kind.zone is None else stamp.tz_localize("UTC").tz_convert(zone_info(kind.zone))
+        if kind.zone is None:
+            return stamp
+        try:
+            return stamp.tz_localize("UTC").tz_convert(zone_info(kind.zone))
+        except pandas.errors.OutOfBoundsDatetime:
+            # The clocks of the zone show a time beyond those that nanoseconds reach.
+            return np.datetime64(ticks, "ns")
     micros = ticks * (NANOS[kind.unit] // 1_000)
     try:
         naive = _EPOCH + dt.timedelta(microseconds=micros)
