@@ -7,9 +7,11 @@ mod spill;
 use std::collections::HashSet;
 use std::future::pending;
 use std::io::Read;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 use bedload::Store;
 use bedload_cli::{
@@ -63,11 +65,21 @@ struct Arguments {
     memory: Option<usize>,
 }
 
+/// DataFusion walks a long chain of conditions with a call for each, and grows the stack for some
+/// of these walks only. A stack takes no memory before it is used.
+const STACK_BYTES: usize = 256 << 20;
+
 fn main() -> ExitCode {
-    bedload_cli::run(answer)
+    bedload_cli::run(|arguments: Arguments| {
+        let deep = thread::Builder::new().stack_size(STACK_BYTES);
+        let answered = deep
+            .spawn(move || answer(&arguments))
+            .map_err(|error| Failure::io("the thread of the query".as_ref(), &error))?;
+        answered.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
-fn answer(arguments: Arguments) -> Result<()> {
+fn answer(arguments: &Arguments) -> Result<()> {
     let query = match arguments.query.as_str() {
         "-" => query_from_stdin()?,
         query => query.to_owned(),
@@ -79,6 +91,8 @@ fn answer(arguments: Arguments) -> Result<()> {
     }
     let store = open_to_read(&arguments.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        // They compute what is planned, and there may be many of them.
+        .thread_stack_size(STACK_BYTES / 8)
         .build()
         .map_err(|error| Failure::io("the threads of the query".as_ref(), &error))?;
     let answered = runtime.block_on(async {
@@ -91,7 +105,7 @@ fn answer(arguments: Arguments) -> Result<()> {
         tokio::select! {
             biased;
             failure = signalled => Err(failure),
-            answered = write(&arguments, &query, &store) => answered,
+            answered = write(arguments, &query, &store) => answered,
         }
     });
     // Threads still searching for unneeded rows end with the process.

@@ -246,6 +246,18 @@ fn columns_of_one_name_are_refused_in_json() {
 
 /// The files to which it spills have no names.
 #[test]
+fn a_long_chain_of_conditions_is_answered() {
+    let place = Place::new();
+    let condition = |value| format!("celsius <> {}", 100 + value);
+    let conditions: Vec<String> = (0..2_000).map(condition).collect();
+    let query = format!(
+        "SELECT count(*) AS n FROM readings WHERE {}",
+        conditions.join(" AND ")
+    );
+    assert_eq!(place.answer(&["store", &query, "--format", "csv"]), "n\n2\n");
+}
+
+#[test]
 fn a_sort_beyond_the_limit_of_memory_spills() {
     let place = Place::new();
     std::fs::create_dir(place.dir.path().join("spilled")).unwrap();
