@@ -579,3 +579,19 @@ def test_null_rows_are_refused(db: bedload.Database) -> None:
             table.append(masked)
     table.append(pa.chunked_array([rows[:1], rows[2:]]))
     assert table.range().to_pyarrow()["n"].to_pylist() == [1, 3]
+
+
+def test_a_column_of_polars_without_a_type(db: bedload.Database) -> None:
+    noon = dt.datetime(2024, 1, 1, 12)
+    typed = pl.DataFrame({"at": [noon], "n": [7], "text": ["x"], "day": [noon.date()]})
+    table = db.table("t", typed)
+    table.append(typed)
+    untyped = typed.select("at", n=pl.lit(None), text=pl.lit(None), day=pl.lit(None))
+    assert untyped.schema["n"] == pl.Null
+    table.append(untyped)
+    assert table.range().to_polars().select("n", "text", "day").rows() == [
+        (7, "x", noon.date()),
+        (None, None, None),
+    ]
+    with pytest.raises(bedload.SchemaError, match="more"):
+        table.append(untyped.with_columns(more=pl.lit(None)))

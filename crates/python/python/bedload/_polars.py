@@ -28,9 +28,23 @@ class Ranges(Protocol):
     def range(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
+def with_typed_nulls(rows: pl.DataFrame, table: Ranges) -> pl.DataFrame:
+    """The rows, with the table's types for columns of the type ``Null``: Polars gives such a column in a form that
+    Arrow's reader refuses."""
+    columns = [name for name, kind in rows.schema.items() if kind == pl.Null]
+    if not columns:
+        return rows
+    kinds = _schema(table)
+    return rows.with_columns(pl.col(name).cast(kinds.get(name, pl.String)) for name in columns)
+
+
+def _schema(table: Ranges) -> pl.Schema:
+    return pl.DataFrame(table.range(limit=0)).schema
+
+
 def scan(table: Ranges, kind: TimeType) -> pl.LazyFrame:
     """A lazy frame over ``table``."""
-    schema = pl.DataFrame(table.range(limit=0)).schema
+    schema = _schema(table)
 
     def rows(
         columns: Optional[List[str]], predicate: Optional[pl.Expr], n_rows: Optional[int], batch_size: Optional[int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import sys
 import time
 from decimal import Decimal, InvalidOperation
 from types import TracebackType
@@ -217,6 +218,11 @@ class Table:
         ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
         ``"down"``. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
         """
+        polars = sys.modules.get("polars")
+        if polars is not None and isinstance(rows, polars.DataFrame):
+            from ._polars import with_typed_nulls
+
+            rows = with_typed_nulls(rows, self)
         return self._native.append(source_of(rows), snap, progress)
 
     def range(
