@@ -1,7 +1,8 @@
 //! How much of its cases a test run tries.
 
 /// The step from one case that a test run tries to the next: 1 where `BEDLOAD_THOROUGH` is set, as
-/// it is in CI and in soak runs, and 5 otherwise, so that a first `make test` takes minutes.
+/// it is in soak runs and in CI with a machine for each target, and 5 otherwise, so that a first
+/// `make test` takes minutes.
 ///
 /// Suites that try every byte or every call take steps of this length; others divide their number
 /// of cases by it.
