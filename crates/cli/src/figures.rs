@@ -52,7 +52,7 @@ struct Measure {
     /// Its name for machines.
     field: &'static str,
     count: u64,
-    /// None if the count is not of those rows.
+    /// None where a share would mislead, because the count may exceed the rows.
     share: Option<f64>,
     /// Digits behind the point of its percentage.
     decimals: usize,
@@ -147,7 +147,8 @@ pub(crate) fn sortedness_json(measured: &Sortedness) -> Value {
     json_of(measured.rows, &sortedness(measured))
 }
 
-/// Estimates for people, in a line; those of a window, or of all rows.
+/// Estimates for people, in a line. `is_window` tells those of the last window from those of all
+/// rows.
 pub(crate) fn estimate_text(order: &Estimate, is_window: bool) -> String {
     let [k, l, late, overlapping] = estimates(order, is_window);
     format!(

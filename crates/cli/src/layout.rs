@@ -71,7 +71,7 @@ pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
     }
 }
 
-/// Why a table took no rows.
+/// The failure of an append; a time off the grid is named as a time of the calendar.
 pub(crate) fn refusal(table: &Table, error: Error) -> Failure {
     let (unit, zone) = time_type(table.schema());
     match error {

@@ -1,6 +1,7 @@
 //! Names and values in quotes on a command line.
 
-/// Names of columns. (clap would let an option whose type is called `Vec` be repeated.)
+/// Names of columns. clap takes an option whose type is written `Vec` for one that is repeated, so
+/// the list has a name of its own.
 pub(crate) type Names = Vec<String>;
 
 /// Reads names with commas between them; a name with a comma in it is in double quotes.

@@ -199,7 +199,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The rows of a batch that are as short as rows of the table must be.
+    /// The rows of a batch without those that are too long for the table, which are rejected.
     fn without_long_rows(&mut self, batch: RecordBatch, file: &str, input: &Input) -> Result<RecordBatch> {
         let table = self.target.table();
         let long = table.long_rows(&batch)?;

@@ -34,7 +34,8 @@ pub(crate) enum Place {
     Line(u64),
     /// A line of a text and a column of that line, both counted from 1.
     Column(u64, usize),
-    /// A row of a text, counted from 1, among the readable ones that begin at a line.
+    /// The number, counted from 1, of a row of a text among the readable ones from a line on, and
+    /// that line.
     FromLine(usize, u64),
     /// A row of a file that has no lines, counted from 1.
     #[cfg(feature = "formats")]

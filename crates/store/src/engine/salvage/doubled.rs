@@ -20,7 +20,8 @@ use crate::table::{Layout, StoredTable};
 /// The most rows that are read at once.
 const BATCH_ROWS: usize = 8192;
 
-/// Leaves in each table with a key the latest row of each key. All rows are in pages.
+/// Removes from each table with a key the rows that a later one with their key should have replaced.
+/// All rows must be in pages.
 ///
 /// # Errors
 ///
