@@ -18,7 +18,8 @@ class DiskError(Error, OSError):
     """The operating system refused a call; ``errno`` is its number of the error."""
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        # An ``OSError`` takes its number to be the first of its arguments, and pickles nothing else.
+        # An ``OSError`` takes its number to be the first of its arguments, and pickles
+        # nothing else.
         return type(self), self.args, {**self.__dict__, "errno": self.errno}
 
 

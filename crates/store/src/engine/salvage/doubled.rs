@@ -20,8 +20,8 @@ use crate::table::{Layout, StoredTable};
 /// The most rows that are read at once.
 const BATCH_ROWS: usize = 8192;
 
-/// Removes from each table with a key the rows that a later one with their key should have replaced.
-/// All rows must be in pages.
+/// Removes from each table with a key the rows that a later one with their key should have
+/// replaced. All rows must be in pages.
 ///
 /// # Errors
 ///
