@@ -136,7 +136,8 @@ impl Changed {
         let old = table.schema();
         let columns = old.arrow();
         let key = old.key_names().unwrap_or_default();
-        for name in args.remove.iter().flatten() {
+        let removed = args.remove.as_deref().unwrap_or_default();
+        for name in removed {
             columns.index_of(name).map_err(|_| {
                 Failure::input(format!(
                     "--remove {name}: table {} has no such column",
@@ -154,13 +155,7 @@ impl Changed {
             return Err(Failure::input(message));
         }
         let kept = columns.fields().iter().enumerate();
-        let kept = kept.filter(|(_, field)| {
-            !args
-                .remove
-                .iter()
-                .flatten()
-                .any(|removed| removed == field.name())
-        });
+        let kept = kept.filter(|(_, field)| !removed.contains(field.name()));
         let (mut sources, mut fields): (Vec<Option<usize>>, Vec<FieldRef>) =
             kept.map(|(column, field)| (Some(column), field.clone())).unzip();
         sources.extend(added.iter().map(|_| None));

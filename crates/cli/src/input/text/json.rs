@@ -232,7 +232,8 @@ fn not_json(line: u64, error: &serde_json::Error) -> Reject {
         .rfind(" at line ")
         .map_or(&*message, |end| &message[..end]);
     let place = match error.column() {
-        // Of the whole line, or of its end.
+        // The reader names no column if the line begins with another kind of value than an object,
+        // or ends too early.
         0 => Place::Line(line),
         column => Place::Column(line, column),
     };
