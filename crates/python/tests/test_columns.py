@@ -17,9 +17,6 @@ ZONE = "America/New_York"
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=ZoneInfo(ZONE))
 ARROW = pa.array([NOON], pa.timestamp("us", ZONE))
 
-#: Series of pandas 2 give no Arrow data.
-of_pandas = pytest.mark.skipif(not hasattr(pd.Series, "__arrow_c_stream__"), reason="needs pandas 3")
-
 
 @pytest.mark.parametrize(
     "times",
@@ -28,9 +25,9 @@ of_pandas = pytest.mark.skipif(not hasattr(pd.Series, "__arrow_c_stream__"), rea
         pa.chunked_array([ARROW.slice(1), ARROW]),
         pl.Series([NOON]),
         pl.Series([NOON]).dt.convert_time_zone("Asia/Tokyo"),
-        pytest.param(pd.Series([NOON]), marks=of_pandas),
-        pytest.param(pd.DatetimeIndex([NOON]), marks=of_pandas),
-        pytest.param(pd.array([NOON]), marks=of_pandas),
+        pd.Series([NOON]),
+        pd.DatetimeIndex([NOON]),
+        pd.array([NOON]),
     ],
     ids=lambda times: type(times).__name__,
 )
@@ -46,10 +43,7 @@ def test_times_keep_their_zone(db: bedload.Database, times: Any) -> None:
         pa.array([0.5, None, float("nan")]),
         pa.chunked_array([[0.5], [None, float("nan")]]),
         pl.Series([0.5, None, float("nan")], strict=False),
-        pytest.param(
-            pd.Series(pd.arrays.ArrowExtensionArray(pa.array([0.5, None, float("nan")]))),
-            marks=of_pandas,
-        ),
+        pd.Series(pd.arrays.ArrowExtensionArray(pa.array([0.5, None, float("nan")]))),
     ],
     ids=lambda numbers: type(numbers).__name__,
 )
@@ -59,7 +53,6 @@ def test_nulls_are_told_from_nan(db: bedload.Database, numbers: Any) -> None:
     assert table.range().to_pyarrow()["x"].is_null().to_pylist() == [False, True, False]
 
 
-@of_pandas
 def test_nullable_types_of_pandas(db: bedload.Database) -> None:
     columns = {
         "n": pd.array([2**53 + 1, None], "Int64"),

@@ -58,11 +58,20 @@ def _is_arrow(values: Any) -> bool:
 
 
 def _with_nulls(values: Any) -> Any:
-    """An array or an index of a type of pandas' own as a series, which gives Arrow data."""
+    """A column of a type of pandas' own as one of Arrow data."""
     pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(values, (pandas.api.extensions.ExtensionArray, pandas.Index)):
+    if pandas is None:
         return values
-    return values if isinstance(values.dtype, np.dtype) else pandas.Series(values)
+    of_pandas = isinstance(values, (pandas.api.extensions.ExtensionArray, pandas.Index, pandas.Series))
+    if not of_pandas or isinstance(values.dtype, np.dtype):
+        return values
+    series = pandas.Series(values, copy=False)
+    if hasattr(series, "__arrow_c_stream__"):
+        return series
+    # Before version 3, pandas gives only frames as Arrow data, and needs pyarrow for that, too.
+    import pyarrow
+
+    return pyarrow.Array.from_pandas(series)
 
 
 def source_of(rows: Any) -> Any:
