@@ -1,9 +1,8 @@
 //! The description of a table's column runs for a tree.
 
 use arrow_array::ArrayRef;
-use bedload_pages::PageId;
 
-use super::index::{LeafEntry, RunIndex};
+use super::index::RunIndex;
 use super::place::Places;
 use crate::column;
 
@@ -108,19 +107,5 @@ impl ColumnRuns {
         let rows = columns[0].len().max(1);
         let bytes: usize = columns.iter().map(|column| column::content_bytes(column)).sum();
         (self.leaf_bytes / (bytes / rows).max(1)).clamp(1, self.leaf_rows)
-    }
-
-    /// Returns the index entry of a leaf with these rows.
-    pub(super) fn entry(&self, page: PageId, columns: &[ArrayRef]) -> Option<LeafEntry> {
-        let places = self.places(columns)?;
-        let (min_sequence, max_sequence) = places.sequence_bounds()?;
-        Some(LeafEntry {
-            page,
-            rows: u32::try_from(places.len()).ok()?,
-            first: places.get(0),
-            last: places.get(places.len() - 1),
-            min_sequence,
-            max_sequence,
-        })
     }
 }

@@ -12,6 +12,8 @@ use super::corrupt;
 use super::index::RunIndex;
 use super::kind::ColumnRuns;
 use super::leaf::RunLeaf;
+use super::leaf_maker::LeafMaker;
+use super::new_leaf::NewLeaf;
 use super::place::{Place, Places};
 use super::stretches::{ColumnSet, Stretches};
 use super::writer::{ColumnRunWriter, bytes_of};
@@ -25,12 +27,14 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
     sources: Vec<Source<'t, S>>,
-    /// The rank of the next row of each source, side by side as each row is compared with all of
+    /// The time of the next row of each source, side by side as each row is compared with all of
     /// them.
-    next: Vec<u128>,
+    next: Vec<i64>,
+    maker: LeafMaker,
     writer: ColumnRunWriter<'t, S>,
+    /// The rows of the next leaf.
     stretches: Stretches,
-    /// About how many bytes their rows have.
+    /// About how many bytes they have.
     stretched_bytes: usize,
     taken: u64,
 }
@@ -114,8 +118,8 @@ impl<'t, S: PageStore> Source<'t, S> {
         }
     }
 
-    fn next(&self) -> u128 {
-        self.places.get(self.rows.start).rank()
+    fn next(&self) -> Place {
+        self.places.get(self.rows.start)
     }
 }
 
@@ -130,10 +134,11 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
             sources.extend(Source::new(store, kind, &run, (from, to))?);
         }
         Ok(Self {
+            maker: LeafMaker::new(kind, store.payload_max()),
             writer: ColumnRunWriter::new(store, kind)?,
             store,
             kind,
-            next: sources.iter().map(Source::next).collect(),
+            next: sources.iter().map(|source| source.next().time).collect(),
             sources,
             stretches: Stretches::new(),
             stretched_bytes: 0,
@@ -141,25 +146,57 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
         })
     }
 
-    /// Returns the source whose row comes first, and the rank of the first row of the others, or
-    /// the greatest.
-    fn first(&self) -> Option<(usize, u128)> {
-        let (mut first, mut second, mut number) = (u128::MAX, u128::MAX, 0);
+    /// Returns the source whose row comes first, and a position up to which no other source has
+    /// rows; `None` for that if there is no other source.
+    fn first(&self) -> Option<(usize, Option<Place>)> {
+        if self.next.len() < 2 {
+            return (!self.next.is_empty()).then_some((0, None));
+        }
+        let (mut first, mut second, mut number) = (i64::MAX, i64::MAX, 0);
         for (at, &next) in self.next.iter().enumerate() {
             // Selected without branches, of which half would be mispredicted.
             number = if next < first { at } else { number };
             second = second.min(first.max(next));
             first = first.min(next);
         }
-        (!self.next.is_empty()).then_some((number, second))
+        if first < second {
+            let (time, sequence) = (second, 0);
+            return Some((number, Some(Place { time, sequence })));
+        }
+        // Sequence numbers order rows of one time.
+        let next = || self.sources.iter().map(Source::next).enumerate();
+        let (number, _) = next().min_by_key(|&(_, place)| place)?;
+        let others = next().filter(|&(other, _)| other != number);
+        Some((number, others.map(|(_, place)| place).min()))
     }
 
-    /// Passes the merged rows so far to the writer.
-    fn write(&mut self) -> Result<()> {
-        let columns = self.stretches.build().map_err(bedload_pages::Error::store)?;
+    /// How many rows of a size the next leaf has room for, at least one. Wide rows fill a leaf long
+    /// before they are many, and text of an array has 31 bits of room.
+    fn room(&self, row_bytes: usize) -> usize {
+        let bytes = self.kind.leaf_bytes.saturating_sub(self.stretched_bytes);
+        let rows = self.kind.leaf_rows.saturating_sub(self.stretches.rows());
+        rows.min(bytes.div_ceil(row_bytes.max(1))).max(1)
+    }
+
+    /// Makes a leaf of the merged rows, and writes leaves that were made before.
+    fn end_leaf(&mut self) -> Result<()> {
         self.stretched_bytes = 0;
         self.sources.iter_mut().for_each(|source| source.set = None);
-        self.writer.push(columns)
+        let made = self.maker.make(std::mem::take(&mut self.stretches))?;
+        self.write(&made)
+    }
+
+    /// Writes leaves of all rows so far.
+    fn write_all(&mut self) -> Result<()> {
+        if self.stretches.rows() > 0 {
+            self.end_leaf()?;
+        }
+        let made = self.maker.rest()?;
+        self.write(&made)
+    }
+
+    fn write(&mut self, leaves: &[NewLeaf]) -> Result<()> {
+        leaves.iter().try_for_each(|leaf| self.writer.push_leaf(leaf))
     }
 }
 
@@ -169,11 +206,13 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
         while left > 0
             && let Some((number, limit)) = self.first()
         {
+            let most = left.min(self.room(self.sources[number].row_bytes));
             let source = &mut self.sources[number];
-            let most = source.rows.start.saturating_add(left).min(source.rows.end);
-            let end = source
-                .places
-                .gallop(source.rows.start + 1..most, |place| place.rank() > limit);
+            let most = source.rows.start.saturating_add(most).min(source.rows.end);
+            let end = limit.map_or(most, |limit| {
+                let rows = source.rows.start + 1..most;
+                source.places.gallop(rows, |place| place >= limit)
+            });
             let stretch = source.rows.start..end;
             let set = source.set.get_or_insert_with(|| {
                 let columns = source.columns.clone();
@@ -188,14 +227,12 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
                 self.sources.swap_remove(number);
                 self.next.swap_remove(number);
             } else {
-                self.next[number] = source.next();
+                self.next[number] = source.next().time;
             }
-            // Wide rows fill a leaf long before they are many, and text of an array has 31 bits of
-            // room.
-            let are_enough =
+            let is_full =
                 self.stretches.rows() >= self.kind.leaf_rows || self.stretched_bytes >= self.kind.leaf_bytes;
-            if are_enough {
-                self.write()?;
+            if is_full {
+                self.end_leaf()?;
             }
         }
         Ok(!self.sources.is_empty())
@@ -208,20 +245,20 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
     fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
         let (number, _) = self.first()?;
         let source = &self.sources[number];
-        let next = source.places.get(source.rows.start);
+        let next = source.next();
         key.clear();
         key.extend_from_slice(&I64Order::key(next.time));
         Some(next.sequence)
     }
 
     fn cut(&mut self) -> Result<Vec<Run>> {
-        self.write()?;
+        self.write_all()?;
         let next = ColumnRunWriter::new(self.store, self.kind)?;
         std::mem::replace(&mut self.writer, next).finish()
     }
 
     fn finish(mut self) -> Result<Vec<Run>> {
-        self.write()?;
+        self.write_all()?;
         self.writer.finish()
     }
 }
@@ -281,5 +318,33 @@ mod tests {
             }
         }
         assert_eq!(expected, 400);
+    }
+
+    #[test]
+    fn a_row_that_two_runs_have_is_an_error_in_any_leaf() {
+        let pages = HeapPages::new(32_760);
+        // A leaf of all rows, which no thread makes, and many leaves.
+        for leaf_rows in [1000, 50, 7] {
+            let kind = ColumnRuns::new(1, 2, 0).leaf_rows(leaf_rows);
+            // The first half of the rows is in order, as the runs take turns.
+            let runs = [0, 1, 401, 401].map(|first| run_of(&pages, kind, first, 5));
+            let slices = runs
+                .into_iter()
+                .map(|run| (run, Bound::Unbounded, Bound::Unbounded));
+            let mut merge = ColumnMerge::new(&pages, kind, slices).expect("begins");
+            let end = loop {
+                match merge.advance(10) {
+                    Ok(true) => {}
+                    Ok(false) => break merge.finish().map(drop),
+                    Err(error) => break Err(error),
+                }
+            };
+            let error = end.expect_err("rows with the same place");
+            let leaf_of_it = 400 - 400 % leaf_rows as u64;
+            assert!(
+                matches!(error, bedload_pages::Error::NotAscending { position } if position == leaf_of_it),
+                "{error}"
+            );
+        }
     }
 }

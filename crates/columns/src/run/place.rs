@@ -37,12 +37,6 @@ impl Place {
         })
     }
 
-    /// Returns a number that orders positions as they are ordered; it is compared without branches.
-    #[must_use]
-    pub(super) fn rank(self) -> u128 {
-        (u128::from(I64Order::prefix_of(self.time)) << 64) | u128::from(self.sequence)
-    }
-
     /// Converts to a run edge.
     #[must_use]
     pub fn edge(self) -> RunEdge {
@@ -205,15 +199,6 @@ pub fn times(column: &ArrayRef) -> Option<ScalarBuffer<i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_are_ordered_as_places_are() {
-        let places = [i64::MIN, -1, 0, 1, i64::MAX]
-            .map(|time| [0, 1, u64::MAX].map(|sequence| Place { time, sequence }));
-        let ranks: Vec<u128> = places.as_flattened().iter().map(|place| place.rank()).collect();
-        assert!(places.as_flattened().is_sorted());
-        assert!(ranks.is_sorted_by(|before, after| before < after), "{ranks:?}");
-    }
 
     #[test]
     fn places_ascend_by_time_and_then_by_sequence_number() {

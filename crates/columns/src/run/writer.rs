@@ -8,10 +8,9 @@ use bedload_trees::run::Run;
 use super::index::{LeafEntry, RunIndex, describe};
 use super::kind::ColumnRuns;
 use super::leaf::{HEADER_BYTES, LeafHeader};
+use super::new_leaf::NewLeaf;
 use super::place::Place;
 use crate::column;
-use crate::leaf::{EncodeOptions, encode};
-use crate::limits::MAX_COLUMN_BYTES;
 
 /// Writes rows, which come in order, as the leaves of a run, and of further runs once that has as
 /// many leaves as its index can name. The pages are leaks until the runs are published, and stay
@@ -209,41 +208,33 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok((columns, rows))
     }
 
+    /// Appends a leaf of rows after all others, which are in order.
+    pub(super) fn push_leaf(&mut self, leaf: &NewLeaf) -> Result<()> {
+        self.write_waiting()?;
+        if self.last.is_some_and(|before| before >= leaf.first) {
+            let position = self.rows;
+            return Err(bedload_pages::Error::NotAscending { position });
+        }
+        self.last = Some(leaf.last);
+        self.rows += u64::from(leaf.rows);
+        self.put(leaf)
+    }
+
     /// Writes rows as a leaf, or as several if one does not fit in a page.
     fn write_leaf(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let rows = columns[0].len();
-        let limit = self.store.payload_max() - HEADER_BYTES;
-        let is_wide = columns
-            .iter()
-            .any(|column| column::content_bytes(column) > MAX_COLUMN_BYTES);
-        let leaf = if is_wide {
-            None
-        } else {
-            let leaf = encode(columns, &EncodeOptions::default()).map_err(bedload_pages::Error::store)?;
-            Some(leaf).filter(|leaf| leaf.bytes.len() <= limit)
-        };
-        let Some(leaf) = leaf else {
-            if rows == 1 {
-                return Err(bedload_pages::Error::EntryTooLarge {
-                    len_bytes: bytes_of(columns),
-                    limit_bytes: limit,
-                });
-            }
-            self.write_leaf(&slices(columns, 0, rows / 2))?;
-            return self.write_leaf(&slices(columns, rows / 2, rows - rows / 2));
-        };
+        let leaves = NewLeaf::of_rows(&self.kind, columns, self.store.payload_max())?;
+        leaves.iter().try_for_each(|leaf| self.put(leaf))
+    }
+
+    /// Writes a leaf to a page.
+    fn put(&mut self, leaf: &NewLeaf) -> Result<()> {
         if self.leaves.len() >= self.leaves_max && !self.is_rewrite {
             self.end_run()?;
         }
         let reserved = self.writer.reserve()?;
         let Reserved { id, generation } = reserved;
         let (first_page, generation) = *self.name.get_or_insert((id, generation));
-        let entry = self
-            .kind
-            .entry(id, columns)
-            .ok_or_else(|| bedload_pages::Error::Shape {
-                reason: "a leaf without rows",
-            })?;
+        let entry = leaf.entry(id);
         let header = LeafHeader {
             owner: self.kind.owner,
             first_page: first_page.get(),
@@ -268,7 +259,8 @@ pub(super) fn bytes_of(columns: &[ArrayRef]) -> usize {
     columns.iter().map(|column| column::content_bytes(column)).sum()
 }
 
-fn slices(columns: &[ArrayRef], begin: usize, rows: usize) -> Vec<ArrayRef> {
+/// Returns some rows of columns, without a copy.
+pub(super) fn slices(columns: &[ArrayRef], begin: usize, rows: usize) -> Vec<ArrayRef> {
     columns.iter().map(|column| column.slice(begin, rows)).collect()
 }
 

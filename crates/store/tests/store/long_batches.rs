@@ -55,29 +55,6 @@ fn read(table: &Table) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn a_long_batch_takes_no_more_memory_than_there_is_for_rows() {
-    const ROWS: i64 = 400_000;
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let store = options().open(dir.path().join("store")).expect("creates");
-    let table = create(&store, Layout::Indexed);
-    let rows = batch((0..ROWS).collect(), |row| Some(format!("row {row}")));
-    let measured = allocation_counter::measure(|| {
-        table.append(&rows).expect("appends");
-    });
-    // As rows in memory, with their index, they take more than 30 MB; and again in the log.
-    assert!(
-        measured.bytes_max < 8 << 20,
-        "{} bytes at once",
-        measured.bytes_max
-    );
-    assert_eq!(
-        read(&table),
-        (0..ROWS).map(|number| (number, number)).collect::<Vec<_>>()
-    );
-    assert_eq!(store.verify().expect("reads").problems, []);
-}
-
-#[test]
 fn the_rows_of_a_long_batch_come_as_one_commit() {
     const ROWS: i64 = 60_000;
     let dir = tempfile::tempdir().expect("a temporary directory");
