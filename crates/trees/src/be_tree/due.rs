@@ -33,6 +33,12 @@ pub(super) enum Step {
     Split { parent: PageId, node: PageId },
 }
 
+/// A number below 100 that differs from page to page.
+fn hundredth_of(page: PageId) -> u64 {
+    // Multiplied by the golden ratio, numbers that follow each other are far apart.
+    (u64::from(page.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 100
+}
+
 /// The child for which most pends among those that have not all runs before `end`, and may have
 /// more; and `end`.
 fn fullest(node: &Node, end: usize, may: impl Fn(&Child) -> bool) -> Option<(usize, usize)> {
@@ -131,14 +137,20 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// Whether the root has something to merge, to push down or to split.
     pub(super) fn is_root_due(&self, root: &Node) -> bool {
         self.runs_to_merge(root, false).is_some()
-            || self.to_push(root, true).is_some()
+            || self.to_push(root, self.root).is_some()
             || self.has_many_children(root)
     }
 
     /// How much may be pending in a node before it pushes down.
-    fn due_from(&self, node: &Node) -> u64 {
+    fn due_from(&self, node: &Node, id: PageId) -> u64 {
         let share = self.config.pending_entries / self.config.fan_out as u64;
-        share * self.config.shares(node.children.len())
+        let most = share * self.config.shares(node.children.len());
+        if id == self.root {
+            return most;
+        }
+        // A node keeps its page, and so its limit.
+        let jitter = self.config.jitter;
+        most * (100 - jitter + 2 * jitter * hundredth_of(id) / 100) / 100
     }
 
     /// How much is pending in the root, in hundredths of the amount at which it pushes down: for
@@ -149,25 +161,25 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// The store failed, or the root is damaged.
     pub fn backlog(&self) -> Result<u64> {
         let root = self.node(self.root)?;
-        Ok(root.pending().saturating_mul(100) / self.due_from(&root).max(1))
+        Ok(root.pending().saturating_mul(100) / self.due_from(&root, self.root).max(1))
     }
 
     /// The child to push down to, and up to which run, from the oldest. Once one child has its
     /// slices of some runs, they are for the others next: until then none of these runs can be
     /// forgotten, nor merged with others.
-    fn to_push(&self, node: &Node, is_root: bool) -> Option<(usize, usize)> {
+    fn to_push(&self, node: &Node, id: PageId) -> Option<(usize, usize)> {
         let is_full = node.runs.len() > self.config.runs;
         let share = self.config.pending_entries / self.config.fan_out as u64;
         let is_worth_it = |child: &Child| is_full || child.pending >= share / CRUMBS;
         if let Some(found) = fullest(node, node.pushed(), is_worth_it) {
             return Some(found);
         }
-        if !is_full && node.pending() <= self.due_from(node) {
+        if !is_full && node.pending() <= self.due_from(node, id) {
             return None;
         }
         // Small runs of the root are merged first.
         let small = self.config.stage_entries / 2 / self.config.stage_runs as u64;
-        let end = if is_root {
+        let end = if id == self.root {
             self.small_from(node, small)
         } else {
             node.runs.len()
@@ -200,7 +212,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             if drain {
                 fullest(node, node.runs.len(), |_| true)
             } else {
-                self.to_push(node, parent.is_none())
+                self.to_push(node, id)
             }
         };
         let end = to_push(node).map_or(0, |(_, end)| end);

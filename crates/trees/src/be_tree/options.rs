@@ -18,8 +18,8 @@ use crate::run::RunOptions;
 /// ```
 /// use bedload_trees::be_tree::BeTreeOptions;
 ///
-/// let small = BeTreeOptions::new().shrunk(256); assert_eq!(small,
-/// BeTreeOptions::new().leaf_entries(512).pending_entries(4096).stage_entries(1024));
+/// let small = BeTreeOptions::new().leaf_entries(512).pending_entries(4096).stage_entries(1024);
+/// assert_eq!(BeTreeOptions::new().shrunk(256), small);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -32,6 +32,7 @@ pub struct BeTreeOptions {
     pub(super) stage_entries: u64,
     pub(super) stage_runs: usize,
     pub(super) shares_of_few: usize,
+    pub(super) jitter: u64,
 }
 
 impl BeTreeOptions {
@@ -46,6 +47,7 @@ impl BeTreeOptions {
             stage_entries: 1 << 18,
             stage_runs: 4,
             shares_of_few: 1,
+            jitter: 0,
         }
     }
 
@@ -75,6 +77,15 @@ impl BeTreeOptions {
     /// writes; its readers meet more runs, and single pushes take longer. Default: 1.
     pub const fn shares_of_few(mut self, shares: usize) -> Self {
         self.shares_of_few = shares;
+        self
+    }
+
+    /// By up to how many hundredths more or less may pend in a node below the root, at most 100: each
+    /// node has its own limit. If keys are evenly spread, nodes of a level fill at the same pace.
+    /// Without jitter all of them would push down at the same time, and much more would be written
+    /// then than at other times. Default: 0.
+    pub const fn jitter(mut self, hundredths: u64) -> Self {
+        self.jitter = if hundredths > 100 { 100 } else { hundredths };
         self
     }
 

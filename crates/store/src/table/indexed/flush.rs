@@ -236,9 +236,9 @@ mod tests {
     /// Rows of a flush: one and a half leaves, as a head of the default size has.
     const FLUSHED: u64 = 384;
 
-    /// Loads a tree as high as one of a hundred million rows; returns how many rows maintenance
-    /// wrote.
-    fn rewritten_rows(flushes: u64) -> u64 {
+    /// Loads a tree as high as one of a hundred million rows; returns how many rows the maintenance
+    /// of each flush wrote.
+    fn rewritten_rows(flushes: u64) -> Vec<u64> {
         let pages = HeapPages::new(8168);
         let kind = ColumnRuns::new(1, 1, 0).leaf_rows(64);
         let tree = BeTree::create(&pages, I64Order, kind, options()).expect("an empty tree");
@@ -262,7 +262,7 @@ mod tests {
             pages.reclaim().expect("reclaims");
             written
         };
-        let written = (0..flushes).map(&mut flush).sum();
+        let written = (0..flushes).map(&mut flush).collect();
         let report = tree.verify().expect("sound pages");
         assert!(report.is_sound() && report.height >= 3, "{report:?}");
         written
@@ -270,8 +270,20 @@ mod tests {
 
     #[test]
     fn scrambled_rows_are_rewritten_fewer_than_three_times() {
-        let of_row = rewritten_rows(400) as f64 / (400 * FLUSHED) as f64;
+        let of_row = rewritten_rows(400).iter().sum::<u64>() as f64 / (400 * FLUSHED) as f64;
         println!("{of_row:.2} times");
         assert!(of_row < 2.7, "{of_row:.2} times");
+    }
+
+    #[test]
+    fn maintenance_of_scrambled_rows_keeps_an_even_pace() {
+        let written = rewritten_rows(1000);
+        let tenths = written.chunks(100).map(|tenth| tenth.iter().sum());
+        // Once there are leaves that nodes push down to.
+        let mut tenths: Vec<u64> = tenths.skip(4).collect();
+        tenths.sort_unstable();
+        let (median, most) = (tenths[tenths.len() / 2], tenths[tenths.len() - 1]);
+        println!("{tenths:?}");
+        assert!(most * 10 < median * 14, "{most} rows, but {median} at most times");
     }
 }
