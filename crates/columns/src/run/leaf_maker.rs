@@ -1,7 +1,7 @@
 //! Makes leaves of merged rows, one leaf behind the merge.
 //!
 //! Gathering the columns of a leaf and encoding them takes as long as finding out which rows come
-//! next. So a merge of more than a leaf has a thread that does it. The thread works on arrays alone:
+//! next. So a merge of more than a leaf has a thread for the former. It works on arrays alone:
 //! it touches no pages, takes no lock, and ends with the merge.
 
 use std::panic::resume_unwind;

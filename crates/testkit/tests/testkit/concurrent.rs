@@ -175,9 +175,14 @@ fn a_range_that_loses_its_place_is_found() {
 fn a_scan_from_the_end_that_misses_the_newest_key_is_found() {
     let wrong = || Locked::new(Fault::NewestIsStale);
     for threads in [1, 4] {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            check_ascending_writers(wrong, threads, plan(20_000));
-        }));
-        assert!(outcome.is_err(), "{threads} threads");
+        // On a loaded machine the threads may run one after the other.
+        let is_found = (0..10).any(|seed| {
+            let plan = Plan {
+                seed,
+                operations: 20_000,
+            };
+            catch_unwind(AssertUnwindSafe(|| check_ascending_writers(wrong, threads, plan))).is_err()
+        });
+        assert!(is_found, "{threads} threads");
     }
 }

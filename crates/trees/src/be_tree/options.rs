@@ -80,10 +80,10 @@ impl BeTreeOptions {
         self
     }
 
-    /// By up to how many hundredths more or less may pend in a node below the root, at most 100: each
-    /// node has its own limit. If keys are evenly spread, nodes of a level fill at the same pace.
-    /// Without jitter all of them would push down at the same time, and much more would be written
-    /// then than at other times. Default: 0.
+    /// By up to how many hundredths more or less may pend in a node below the root, at most 100:
+    /// each node has its own limit. If keys are evenly spread, nodes of a level fill at the same
+    /// pace. Without jitter all of them would push down at the same time, and much more would be
+    /// written then than at other times. Default: 0.
     pub const fn jitter(mut self, hundredths: u64) -> Self {
         self.jitter = if hundredths > 100 { 100 } else { hundredths };
         self
