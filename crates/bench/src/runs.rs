@@ -53,7 +53,7 @@ pub const STORED_RUNS: &[StoredRun] = &[
     ),
     large(
         "table-beyond-memory-50m",
-        "table-beyond-memory --entries 50000000 --rounds 1 --only bedload",
+        "table-beyond-memory --entries 50000000 --rounds 3 --only bedload",
     ),
     large(
         "table-sustained",
