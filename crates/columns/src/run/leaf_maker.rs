@@ -1,8 +1,8 @@
 //! Makes leaves of merged rows, one leaf behind the merge.
 //!
 //! Gathering the columns of a leaf and encoding them takes as long as finding out which rows come
-//! next. So a merge of more than a leaf has a thread for the former. It works on arrays alone:
-//! it touches no pages, takes no lock, and ends with the merge.
+//! next. So a merge of more than a leaf has a thread that gathers and encodes. It works on arrays
+//! alone: it touches no pages, takes no lock, and ends when the merge is dropped.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,7 +14,7 @@ use super::kind::ColumnRuns;
 use super::new_leaf::NewLeaf;
 use super::stretches::Stretches;
 
-/// Makes the leaves of a merge. The thread has the rows of one leaf at most, which bounds memory.
+/// Makes the leaves of a merge. To bound memory, the thread gets the rows of one leaf at a time.
 #[derive(Debug)]
 pub(super) struct LeafMaker {
     recipe: Recipe,
@@ -23,7 +23,7 @@ pub(super) struct LeafMaker {
     rows: u64,
 }
 
-/// What it takes to make leaves.
+/// The settings of the leaves.
 #[derive(Debug, Clone, Copy)]
 struct Recipe {
     kind: ColumnRuns,
@@ -62,7 +62,7 @@ impl LeafMaker {
             self.thread = LeafThread::spawn(self.recipe);
         }
         let Some(thread) = &mut self.thread else {
-            // The first ones, or the system has no thread to spare.
+            // These are the first ones, or the system has no thread to spare.
             return self.recipe.make(rows, position);
         };
         let before = thread.receive()?;
@@ -102,7 +102,7 @@ impl LeafThread {
         let (made, leaves) = sync_channel(1);
         let run = move || {
             for (rows, position) in to_make {
-                // If the merge is lost, nobody wants the leaves.
+                // A merge that failed was dropped, with the receiver of the leaves.
                 if made.send(recipe.make(rows, position)).is_err() {
                     return;
                 }

@@ -20,7 +20,7 @@ pub(super) struct NewLeaf {
     pub(super) last: Place,
     min_sequence: u64,
     max_sequence: u64,
-    /// What its page has after the header.
+    /// The encoded columns, which follow the header on its page.
     pub(super) bytes: Vec<u8>,
 }
 

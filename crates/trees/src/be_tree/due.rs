@@ -143,14 +143,12 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
 
     /// How much may be pending in a node before it pushes down.
     fn due_from(&self, node: &Node, id: PageId) -> u64 {
-        let share = self.config.pending_entries / self.config.fan_out as u64;
-        let most = share * self.config.shares(node.children.len());
+        let children = node.children.len();
         if id == self.root {
-            return most;
+            return self.config.due_from(children);
         }
         // A node keeps its page, and so its limit.
-        let jitter = self.config.jitter;
-        most * (100 - jitter + 2 * jitter * hundredth_of(id) / 100) / 100
+        self.config.due_from_with_jitter(children, hundredth_of(id))
     }
 
     /// How much is pending in the root, in hundredths of the amount at which it pushes down: for

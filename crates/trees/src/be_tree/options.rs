@@ -152,9 +152,22 @@ impl BeTreeOptions {
 
     /// How many shares of [`pending_entries`](Self::pending_entries) pend before a node of so many
     /// children pushes down.
-    pub(super) fn shares(&self, children: usize) -> u64 {
+    fn shares(&self, children: usize) -> u64 {
         let of_few = self.shares_of_few.saturating_mul(children).min(self.fan_out / 2);
         of_few.max(children.clamp(2, self.fan_out)) as u64
+    }
+
+    /// How much may pend in a node of so many children before it pushes down, on average.
+    pub(super) fn due_from(&self, children: usize) -> u64 {
+        self.pending_entries / self.fan_out as u64 * self.shares(children)
+    }
+
+    /// The same for a node `hundredths` of the way from the least limit to the greatest.
+    pub(super) fn due_from_with_jitter(&self, children: usize, hundredths: u64) -> u64 {
+        let mean = self.due_from(children);
+        let jitter = mean / 100 * self.jitter;
+        let above_least = (jitter / 50).saturating_mul(hundredths);
+        (mean - jitter).saturating_add(above_least)
     }
 
     /// How many runs of a node that are yet to be merged are merged whatever their sizes are.
@@ -172,5 +185,28 @@ impl BeTreeOptions {
 impl Default for BeTreeOptions {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_nodes_lie_around_their_mean() {
+        let options = BeTreeOptions::new().pending_entries(1_600_000).jitter(25);
+        let limits = [0, 50, 100].map(|hundredths| options.due_from_with_jitter(16, hundredths));
+        assert_eq!(limits, [1_200_000, 1_600_000, 2_000_000]);
+        assert_eq!(options.due_from(16), 1_600_000);
+        let even = options.jitter(0);
+        assert_eq!(
+            [0, 99].map(|at| even.due_from_with_jitter(16, at)),
+            [1_600_000; 2]
+        );
+        // Of a tree that never pushes down.
+        let endless = BeTreeOptions::new().pending_entries(u64::MAX).jitter(100);
+        for hundredths in [50, 99] {
+            assert!(endless.due_from_with_jitter(16, hundredths) > u64::MAX / 2);
+        }
     }
 }

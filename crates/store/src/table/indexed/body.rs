@@ -39,9 +39,9 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
 }
 
 /// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that
-/// each is written about twice there. It takes up to three times the rows of a leaf, so this bounds
-/// how long a flush works at a time. Nodes differ in what may pend, so that writers of scrambled
-/// rows keep an even pace.
+/// each is written about twice there. It takes up to three and a half times the rows of a leaf, so
+/// this bounds how long a flush works at a time. Nodes differ in what may pend, so that writers of
+/// scrambled rows keep an even pace.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()
