@@ -65,16 +65,10 @@ impl Engine {
         if self.view().sealed().is_empty() {
             return Ok(());
         }
-        let begun = Instant::now();
-        let sealed: usize = self
-            .view()
-            .sealed()
-            .iter()
-            .map(|generation| generation.bytes())
-            .sum();
-        self.flush_sealed(|_, _| Ok(()))?;
-        self.pace.flushed(sealed, begun.elapsed());
-        Ok(())
+        let view = self.view();
+        let sealed: usize = view.sealed().iter().map(|generation| generation.bytes()).sum();
+        drop(view);
+        self.pace.measure(sealed, || self.flush_sealed(|_, _| Ok(())))
     }
 
     /// Creates a table.
