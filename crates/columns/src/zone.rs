@@ -206,6 +206,11 @@ impl Predicate {
         Ok(selected.unwrap_or_else(|| BooleanBuffer::new_unset(rows)))
     }
 
+    /// Whether a row without a value matches.
+    pub(crate) fn matches_null(&self) -> bool {
+        matches!(self.test, Test::IsNull)
+    }
+
     /// Returns false only if none of `rows` rows with these `bounds` and `nulls` can match.
     pub(crate) fn may_match(
         &self,

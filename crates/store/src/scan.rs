@@ -119,6 +119,15 @@ impl Scan {
         }
     }
 
+    /// Only the first columns of the table, so many.
+    pub(crate) fn of_first(mut self, columns: usize) -> Self {
+        let schema = &self.table.entry.schema;
+        if columns < schema.arrow().fields().len() {
+            self.projection = Projection::new(schema.clone(), (0..columns).collect(), false);
+        }
+        self
+    }
+
     /// Keeps the store open as long as the scan.
     pub(crate) fn holding(mut self, store: Arc<dyn Any + Send + Sync>) -> Self {
         self.store = Some(store);

@@ -12,6 +12,7 @@ mod write_batch;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_schema::{Field, FieldRef};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::disk::{Disk, OsDisk};
@@ -181,6 +182,45 @@ impl Store {
     /// a table; the disk is full or fails.
     pub fn rename_table(&self, name: &str, new: &str) -> Result<()> {
         self.shared.engine.rename_table(name, new)
+    }
+
+    /// Adds columns to an indexed table, after those it has, and returns the table with all of them.
+    /// The rows that are there are not touched: they are null in these columns.
+    ///
+    /// Handles made before keep their columns: the batches that they append have no others, and
+    /// their rows are null in the new ones. Snapshots keep the columns that they have. Takes as long
+    /// as a flush.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// let arrow = Arc::new(Schema::new(vec![at]));
+    /// let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// table.append(&RecordBatch::try_new(
+    ///     arrow,
+    ///     vec![Arc::new(TimestampSecondArray::from(vec![1, 2]))],
+    /// )?)?;
+    /// let table = store.add_columns("t", [Field::new("state", DataType::Utf8, true)])?;
+    /// let batch = table.range(..)?.next().expect("it has rows")?;
+    /// assert_eq!((batch.num_columns(), batch.column(1).null_count()), (2, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or it is sparse; a column requires values, has a type that a table
+    /// cannot store or the name of another; the disk is full or fails.
+    pub fn add_columns(&self, table: &str, columns: impl IntoIterator<Item = Field>) -> Result<Table> {
+        let columns: Vec<FieldRef> = columns.into_iter().map(Arc::new).collect();
+        Ok(Table {
+            shared: self.shared.clone(),
+            table: self.shared.engine.add_columns(table, &columns)?,
+            snap: Snap::Refuse,
+        })
     }
 
     /// The present state of all tables, to be read as long as the value is held. Taking one copies

@@ -40,7 +40,8 @@ pub struct ColumnRuns {
 
 impl ColumnRuns {
     /// Describes runs of the table number `owner` with this many columns. Column `time` has
-    /// timestamps and no nulls.
+    /// timestamps and no nulls. Leaves written when the table had fewer columns stay as they are:
+    /// their rows are null in the columns after their own.
     pub const fn new(owner: u32, columns: usize, time: usize) -> Self {
         Self {
             owner,
@@ -87,13 +88,18 @@ impl ColumnRuns {
         self.time
     }
 
-    /// Returns the positions of rows, given as the table's columns and then the sequence numbers;
-    /// `None` if the columns are not those.
+    /// Returns the positions of rows, given as the table's columns, or the first of them, and then
+    /// the sequence numbers; `None` if the columns are not those.
     pub fn places(&self, columns: &[ArrayRef]) -> Option<Places> {
-        if columns.len() != self.columns + 1 {
+        if !self.admits(columns.len()) {
             return None;
         }
         Places::of_columns(columns.get(self.time)?, columns.last()?)
+    }
+
+    /// Whether rows of the table may have so many columns, sequence numbers included.
+    pub(super) fn admits(&self, columns: usize) -> bool {
+        (self.time + 2..=self.columns + 1).contains(&columns)
     }
 
     /// Returns the most leaves of a run whose index page has so many bytes.

@@ -182,13 +182,22 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         self.reader.directory().columns().len()
     }
 
-    /// Returns false only if no row can match a predicate on a column, judged by the leaf's zone
-    /// map.
+    /// Whether the leaf has a column of its table: not one that the table got later, in which its
+    /// rows are null.
+    pub fn has(&self, column: usize) -> bool {
+        column < self.columns() - 1
+    }
+
+    /// Returns false only if no row can match a predicate on a column of the table, judged by the
+    /// leaf's zone map.
     ///
     /// # Errors
     ///
-    /// The leaf has no such column, or its type differs from the predicate's literals.
+    /// The column's type differs from the predicate's literals.
     pub fn may_match(&self, column: usize, predicate: &Predicate) -> Result<bool> {
+        if !self.has(column) {
+            return Ok(predicate.matches_null());
+        }
         self.reader
             .directory()
             .may_match(column, predicate)

@@ -83,6 +83,7 @@ impl LeafMaker {
 impl Recipe {
     /// Makes leaves of rows, the first of which has this position among all rows of the merge.
     fn make(&self, mut rows: Stretches, position: u64) -> Result<Vec<NewLeaf>> {
+        rows.fill_up();
         let columns = rows.build().map_err(Error::store)?;
         let places = self.kind.places(&columns);
         let places = places.ok_or(Error::Shape {

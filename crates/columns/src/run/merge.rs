@@ -266,9 +266,11 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
-    use arrow_array::{ArrayRef, StringArray, TimestampSecondArray, UInt64Array};
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampSecondArray, UInt64Array};
     use bedload_pages::HeapPages;
 
+    use super::super::retain::LeafFate;
     use super::*;
 
     /// Rows of a time each: every second one, from `first` on, with texts of so many bytes.
@@ -318,6 +320,70 @@ mod tests {
             }
         }
         assert_eq!(expected, 400);
+    }
+
+    /// Numbers of all rows of a run of `kind`, none where a row has none.
+    fn numbers_of(pages: &HeapPages, kind: ColumnRuns, run: &Run) -> Vec<Option<i64>> {
+        let index = RunIndex::read(pages, run, kind.owner).expect("a sound index");
+        let mut found = Vec::new();
+        for number in 0..index.leaves().len() {
+            let leaf = index.open(pages, number).expect("a sound leaf");
+            if leaf.has(2) {
+                let numbers = leaf.decode(2, 0..leaf.rows()).expect("a sound leaf");
+                found.extend(numbers.as_primitive::<Int64Type>());
+            } else {
+                found.resize(found.len() + leaf.rows(), None);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rows_have_nulls_in_the_columns_that_others_got_later() {
+        let pages = HeapPages::new(32_760);
+        let before = ColumnRuns::new(1, 2, 0);
+        for leaf_rows in [1000, 50, 7, 1] {
+            let kind = ColumnRuns::new(1, 3, 0).leaf_rows(leaf_rows);
+            let narrow = run_of(&pages, before, 0, 5);
+            let mut writer = ColumnRunWriter::new(&pages, kind).expect("begins");
+            let times: Vec<i64> = (1..400).step_by(2).collect();
+            let sequences: Vec<u64> = times.iter().map(|time| time.unsigned_abs()).collect();
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(TimestampSecondArray::from(times.clone())),
+                Arc::new(StringArray::from_iter_values(times.iter().map(i64::to_string))),
+                Arc::new(Int64Array::from(times)),
+                Arc::new(UInt64Array::from(sequences)),
+            ];
+            writer.push(columns).expect("writes");
+            let wide = writer.finish().expect("ends").pop().expect("it has rows");
+            let slices = [narrow, wide]
+                .into_iter()
+                .map(|run| (run, Bound::Unbounded, Bound::Unbounded));
+            let mut merge = ColumnMerge::new(&pages, kind, slices).expect("begins");
+            while merge.advance(u64::MAX).expect("goes on") {}
+            let merged = merge.finish().expect("ends").pop().expect("it has rows");
+            let expected = |time: i64| (time % 2 == 1).then_some(time);
+            let all: Vec<Option<i64>> = (0..400).map(expected).collect();
+            assert_eq!(numbers_of(&pages, kind, &merged), all, "{leaf_rows} rows a leaf");
+            // The rows that are left of leaves of either width become one leaf again.
+            let every_third = |place: Place| place.time % 3 > 0;
+            let retained = kind
+                .retain(
+                    &pages,
+                    (&merged, &[(None, None)]),
+                    |_| LeafFate::Sifted,
+                    every_third,
+                )
+                .expect("a sound run")
+                .expect("rows were removed");
+            let left = retained.run.expect("some are left");
+            let all: Vec<Option<i64>> = (0..400).step_by(3).map(expected).collect();
+            assert_eq!(numbers_of(&pages, kind, &left), all, "{leaf_rows} rows a leaf");
+            for run in [&merged, &left] {
+                let problems = super::super::check::check(&pages, run, kind, (None, None));
+                assert_eq!(problems.expect("it can be read"), []);
+            }
+        }
     }
 
     #[test]

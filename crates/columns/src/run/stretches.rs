@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
@@ -81,6 +81,26 @@ impl Stretches {
             return;
         }
         self.stretches.push((set, rows));
+    }
+
+    /// Gives all sets the columns of the widest: before its last column, which is one of sequence
+    /// numbers, a set gets columns of nulls for those that it lacks.
+    pub(super) fn fill_up(&mut self) {
+        let Some(widest) = self.sets.iter().max_by_key(|set| set.len()).cloned() else {
+            return;
+        };
+        for set in &mut self.sets {
+            if let Some((sequences, columns)) = set.split_last()
+                && set.len() < widest.len()
+            {
+                let lacking = &widest[columns.len()..widest.len() - 1];
+                let nulls = lacking
+                    .iter()
+                    .map(|column| new_null_array(column.data_type(), sequences.len()));
+                let columns = columns.iter().cloned().chain(nulls);
+                *set = columns.chain([sequences.clone()]).collect();
+            }
+        }
     }
 
     /// Builds the columns and empties the list. All sets must have the same types; without rows

@@ -35,6 +35,11 @@ impl Runs<I64Order> for ColumnRuns {
         }
     }
 
+    fn admits(&self, form: RowForm) -> bool {
+        // The table may have got columns since the tree was created.
+        form.variable_columns == FORM && form.fixed_bytes <= Runs::form(self).fixed_bytes
+    }
+
     fn pages_max<S: PageRead>(&self, store: &S) -> u32 {
         let leaves = self.leaves_max(store.payload_max());
         u32::try_from(leaves).unwrap_or(u32::MAX).saturating_add(1)

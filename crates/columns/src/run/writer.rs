@@ -1,7 +1,6 @@
 //! Writes a run.
 
 use arrow_array::{Array, ArrayRef};
-use arrow_select::concat::concat;
 use bedload_pages::{PageId, PageStore, Reserved, Result, RunWriter};
 use bedload_trees::run::Run;
 
@@ -10,6 +9,7 @@ use super::kind::ColumnRuns;
 use super::leaf::{HEADER_BYTES, LeafHeader};
 use super::new_leaf::NewLeaf;
 use super::place::Place;
+use super::stretches::Stretches;
 use crate::column;
 
 /// Writes rows, which come in order, as the leaves of a run, and of further runs once that has as
@@ -194,17 +194,17 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
 
     /// Takes the buffered rows as one set of columns, and their number.
     fn take_waiting(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
-        let mut waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.waiting);
         let rows = std::mem::take(&mut self.waiting_rows);
         self.waiting_bytes = 0;
-        if waiting.len() == 1 {
-            return Ok((waiting.pop().unwrap_or_default(), rows));
+        let mut stretches = Stretches::new();
+        for columns in waiting {
+            let all = 0..columns[0].len();
+            let set = stretches.add_set(columns.into());
+            stretches.push_of(set, all);
         }
-        let column = |column: usize| {
-            let arrays: Vec<&dyn Array> = waiting.iter().map(|columns| &*columns[column]).collect();
-            concat(&arrays).map_err(bedload_pages::Error::store)
-        };
-        let columns = (0..self.kind.columns + 1).map(column).collect::<Result<_>>()?;
+        stretches.fill_up();
+        let columns = stretches.build().map_err(bedload_pages::Error::store)?;
         Ok((columns, rows))
     }
 

@@ -13,8 +13,8 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
-    BatchRows, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableEntry, TableId,
-    are_few, are_many, check_columns, check_row_bytes, to_stored,
+    BatchRows, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableId, are_few, are_many,
+    check_columns, check_row_bytes, to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -121,9 +121,27 @@ impl NewRows {
         self.bytes
     }
 
-    /// Adds them to the head of their table, numbered from `first`.
-    pub(super) fn add_to(self, active: &Generation, table: &TableEntry, first: u64) -> Added {
+    /// Adds them to the head of their table in a view, numbered from `first`. The table may have
+    /// got columns since they were prepared.
+    ///
+    /// # Panics
+    ///
+    /// The view does not have the table.
+    pub(super) fn add_to(self, view: &View, table: TableId, first: u64) -> Added {
+        let (active, table) = (view.active(), view.catalogue.get(table));
+        let table = &table.expect("a commit looks for its tables first").entry;
+        let schema = &table.schema;
+        let lack_columns = self.logged.columns() < schema.places().len();
         let to_merge = match (self.sorted, &self.logged) {
+            (sorted, logged) if lack_columns => {
+                let decode = || {
+                    logged
+                        .decode(schema)
+                        .expect("they are decoded as they were encoded")
+                };
+                let sorted = sorted.unwrap_or_else(decode).numbered(first);
+                Some(active.append(table.id, sorted.filled_up(schema)))
+            }
             (Some(sorted), _) => Some(active.append(table.id, sorted.numbered(first))),
             (None, BatchRows::Plain(few)) => active.append_few(table, few, (first, self.bytes)),
             (None, BatchRows::Packed(_)) => unreachable!("packed rows are sorted"),
@@ -224,7 +242,7 @@ impl Engine {
         let ((position, added), numbers) = self.commit([table.entry.id], |first, view| {
             let head = rows.record_head(table.entry.id, first);
             let position = self.log.append_naming(&[&head, rows.record()], None)?;
-            let added = rows.add_to(view.active(), &table.entry, first);
+            let added = rows.add_to(view, table.entry.id, first);
             Ok(((position, added), first + batch.num_rows() as u64))
         })?;
         if let Some(head) = added.settle() {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
+use super::add_columns::fill_up;
 use super::state::Engine;
 use super::table_name::check_name;
 use crate::error::{Error, Result};
@@ -261,8 +262,10 @@ impl Engine {
         let number = version.number();
         self.blocks.before_publishing(number);
         let log_start = left[0].log_start;
-        self.order
-            .publish(view.at_checkpoint(version, Arc::new(catalogue), left));
+        self.order.publish(|| {
+            fill_up(&active, &view.catalogue, &catalogue);
+            view.at_checkpoint(version, Arc::new(catalogue), left)
+        });
         self.blocks.after_publishing(number);
         drop(view);
         match self.check_place() {

@@ -183,7 +183,7 @@ impl Engine {
                 match change {
                     Change::Append { table, rows } => {
                         let count = rows.len() as u64;
-                        added.push(rows.add_to(active, &table.entry, sequence));
+                        added.push(rows.add_to(view, table.entry.id, sequence));
                         sequence += count;
                     }
                     Change::Delete {

@@ -125,11 +125,11 @@ impl<V> Order<V> {
         Ok(first)
     }
 
-    /// Publishes a view with the same active generation.
-    pub(super) fn publish(&self, view: V) {
+    /// Publishes a view with the same active generation. It is made under the commit lock.
+    pub(super) fn publish(&self, view: impl FnOnce() -> V) {
         let next = self.next.lock();
         let sequence = next.sequence;
-        self.replace(next, view, sequence);
+        self.replace(next, view(), sequence);
     }
 
     /// Moves a store without commits on to what others committed.
@@ -311,7 +311,7 @@ mod loom_models {
             let flusher = {
                 let store = store.clone();
                 // As a flush does, which excludes seals.
-                thread::spawn(move || store.order.publish((*store.order.view()).clone()))
+                thread::spawn(move || store.order.publish(|| (*store.order.view()).clone()))
             };
             store.commit();
             store.check();

@@ -18,6 +18,14 @@ impl BatchRows {
         }
     }
 
+    /// How many columns of their table they have.
+    pub(crate) fn columns(&self) -> usize {
+        match self {
+            Self::Plain(rows) => rows.columns,
+            Self::Packed(rows) => rows.columns(),
+        }
+    }
+
     /// Returns the bytes for the log.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {

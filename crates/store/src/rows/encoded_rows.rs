@@ -126,9 +126,10 @@ impl EncodedRows {
         self.bytes.into_mutable().ok()
     }
 
-    /// The columns of a table with this schema, or what is wrong with them.
+    /// The columns of a table with this schema, or what is wrong with them. Columns that the table
+    /// got later have no values.
     pub(crate) fn decode(&self, schema: &TableSchema) -> Result<Vec<ArrayRef>, &'static str> {
-        if self.columns != schema.places().len() {
+        if self.columns > schema.places().len() {
             return Err("its rows do not have the columns of their table");
         }
         let mut fields = Reader::new(&self.bytes);
@@ -153,11 +154,10 @@ impl EncodedRows {
             };
             arrays.push(self.array(field.data_type(), layout.place, lens.1, nulls, &mut buffers)?);
         }
-        if buffers.at == self.bytes.len() {
-            Ok(arrays)
-        } else {
-            Err("its rows are followed by something else")
+        if buffers.at < self.bytes.len() {
+            return Err("its rows are followed by something else");
         }
+        schema.fill_up(arrays, self.rows)
     }
 
     /// A column whose values have so many bytes.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::{BlockRef, Deletion, EncodedRows, Head, Place, SortedRows, TableEntry, TableId};
+use super::{BlockRef, Deletion, EncodedRows, Head, Place, SortedRows, TableEntry, TableId, TableSchema};
 
 /// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
 const DELETION_BYTES: usize = 256;
@@ -94,6 +94,19 @@ impl Generation {
     /// Puts another head in the place of a table's.
     pub(crate) fn put_head(&self, table: TableId, head: Head) {
         self.heads.write().insert(table, Arc::new(head));
+    }
+
+    /// Gives the rows of a table a null in each column that it has got and they lack. Nothing may
+    /// be added meanwhile.
+    pub(crate) fn fill_up(&self, table: TableId, schema: &TableSchema) {
+        if let Some(head) = self.head(table) {
+            let rows = head.runs(u64::MAX);
+            let filled = head.filled_up(schema);
+            let bytes = |runs: Vec<Arc<SortedRows>>| runs.iter().map(|run| run.bytes()).sum::<usize>();
+            let more = bytes(filled.runs(u64::MAX)).saturating_sub(bytes(rows));
+            self.put_head(table, filled);
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+        }
     }
 
     /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`,

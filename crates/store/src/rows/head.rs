@@ -28,7 +28,7 @@ pub(crate) struct Head {
     merged: [Mutex<([usize; 2], Arc<Deletions>)>; 2],
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Changes {
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
@@ -319,6 +319,18 @@ impl Head {
             ..Self::default()
         };
         Ok((kept, RowsInOrder::new(newest).into_run()?))
+    }
+
+    /// The head of the table once it has this schema, with columns added. Nothing may be added
+    /// meanwhile.
+    pub(crate) fn filled_up(&self, schema: &TableSchema) -> Self {
+        let runs = self.runs(u64::MAX);
+        let runs = runs.iter().map(|run| Arc::new(run.filled_up(schema)));
+        Self {
+            parts: Parts::of_runs(runs),
+            changes: RwLock::new(self.changes.read().clone()),
+            ..Self::default()
+        }
     }
 
     /// All rows, to be flushed; the head is sealed.

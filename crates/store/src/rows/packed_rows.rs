@@ -138,10 +138,10 @@ impl PackedRows {
         &self.bytes
     }
 
-    /// How many columns the table has.
+    /// How many columns of the table they have.
     pub(super) fn columns(&self) -> usize {
         let of_leaf = self.leaves.first().map(|leaf| leaf.directory().columns().len());
-        of_leaf.map_or(0, |columns| columns - 1)
+        of_leaf.map_or(0, |columns| columns.saturating_sub(1))
     }
 
     /// A column of some rows that this process has packed.
@@ -172,17 +172,20 @@ impl PackedRows {
         })
     }
 
-    /// The rows as those of a table with this schema, or what is wrong with them.
+    /// The rows as those of a table with this schema, or what is wrong with them. Columns that the
+    /// table got later have no values.
     pub(crate) fn decode(&self, schema: &TableSchema) -> Result<SortedBatch, &'static str> {
         self.decode_within(schema, UNPACKED_BYTES_MAX)
     }
 
     fn decode_within(&self, schema: &TableSchema, bytes_max: usize) -> Result<SortedBatch, &'static str> {
         let fields = schema.arrow().fields();
+        let count = self.columns();
         let is_as_its_table = |leaf: &LeafReader<LeafBytes>| {
             let columns = leaf.directory().columns();
-            columns.len() == fields.len() + 1
-                && fields.iter().zip(columns).all(|(field, column)| {
+            count <= fields.len()
+                && columns.len() == count + 1
+                && fields.iter().zip(&columns[..count]).all(|(field, column)| {
                     field.data_type() == column.data_type()
                         && (field.is_nullable() || column.null_count() == 0)
                 })
@@ -202,7 +205,7 @@ impl PackedRows {
         };
         within_bounds(0)?;
         let mut columns = Vec::with_capacity(fields.len());
-        for column in 0..fields.len() {
+        for column in 0..count {
             let mut parts = Vec::with_capacity(self.leaves.len());
             for part in self.parts(column, 0..self.rows) {
                 let part = part?;
@@ -211,12 +214,13 @@ impl PackedRows {
             }
             columns.push(join(&parts)?);
         }
-        let ranks: Vec<ArrayRef> = self.parts(fields.len(), 0..self.rows).collect::<Result<_, _>>()?;
+        let ranks: Vec<ArrayRef> = self.parts(count, 0..self.rows).collect::<Result<_, _>>()?;
         let ranks = join(&ranks)?;
         let ranks = ranks
             .as_primitive_opt::<UInt64Type>()
             .filter(|ranks| ranks.null_count() == 0);
         let ranks = ranks.ok_or("its rows do not say in which order they came")?;
+        let columns = schema.fill_up(columns, self.rows)?;
         SortedBatch::of_sorted(schema, columns, ranks.values()).ok_or("its rows are not in order")
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use bedload_trees::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
 
@@ -247,6 +247,47 @@ impl TableSchema {
         let name = |&column: &usize| self.arrow.field(column).name().as_str();
         let key = self.key.as_ref()?;
         Some(std::iter::once(&self.time).chain(key).map(name).collect())
+    }
+
+    /// The schema with further columns after its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new); or one of the columns requires values, which rows that are there
+    /// do not have.
+    pub(crate) fn with_columns(&self, columns: &[FieldRef]) -> Result<Self> {
+        if let Some(column) = columns.iter().find(|column| !column.is_nullable()) {
+            return Err(Error::schema(format!(
+                "column {:?} would require values, and the rows that are there have none",
+                column.name()
+            )));
+        }
+        let fields: Vec<FieldRef> = self.arrow.fields().iter().chain(columns).cloned().collect();
+        let time = self.arrow.field(self.time).name();
+        let schema = Self::new(Arc::new(Schema::new(fields)), time)?;
+        Ok(Self {
+            key: self.key.clone(),
+            ..schema
+        })
+    }
+
+    /// Columns of all nulls after the `columns` that some rows have, for those that the table got
+    /// later; or why the rows are none of such a table.
+    pub(crate) fn fill_up(
+        &self,
+        mut columns: Vec<ArrayRef>,
+        rows: usize,
+    ) -> std::result::Result<Vec<ArrayRef>, &'static str> {
+        let lacking = self.arrow.fields().get(columns.len()..).unwrap_or_default();
+        if columns.len() <= self.time || !lacking.iter().all(|field| field.is_nullable()) {
+            return Err("its rows do not have the columns of their table");
+        }
+        columns.extend(
+            lacking
+                .iter()
+                .map(|field| new_null_array(field.data_type(), rows)),
+        );
+        Ok(columns)
     }
 
     /// The type under which a table stores columns of a type, its own or another that holds the

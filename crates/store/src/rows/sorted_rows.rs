@@ -214,6 +214,18 @@ impl SortedRows {
         Some(Self::new(columns, places, Some(Vec::new().into()), size))
     }
 
+    /// The rows as those of their table once it has this schema: without values in the columns that
+    /// it got.
+    pub(crate) fn filled_up(&self, schema: &TableSchema) -> Self {
+        let columns = schema.fill_up(self.columns().to_vec(), self.len());
+        let columns = columns.expect("the columns that a table gets are nullable");
+        let size = RowBytes {
+            all: self.len() * row_bytes(schema) + variable_bytes(&columns),
+            longest: row_bytes_max(schema, &columns),
+        };
+        Self::new(columns, self.places.clone(), self.arrivals.clone(), size)
+    }
+
     /// Bytes of memory that the rows of a batch would take.
     pub(crate) fn bytes_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
         batch.num_rows() * row_bytes(schema) + variable_bytes(batch.columns())

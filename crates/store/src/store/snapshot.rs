@@ -123,5 +123,6 @@ pub(super) fn scan(
     };
     let identity = shared.engine.identity();
     let scan = Scan::new(identity, (view.clone(), visible), newest.clone(), times);
-    Ok(scan.holding(shared.clone()))
+    let columns = table.entry.schema.arrow().fields().len();
+    Ok(scan.of_first(columns).holding(shared.clone()))
 }

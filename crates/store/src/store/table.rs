@@ -39,7 +39,9 @@ impl Table {
         self.table.entry.id.0
     }
 
-    /// The table's columns.
+    /// The table's columns, as of when this handle was made: what it appends and reads has these.
+    /// [`Store::add_columns`](crate::Store::add_columns) and [`Store::table`](crate::Store::table)
+    /// give handles with the columns that the table has now.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
         &self.table.entry.schema

@@ -84,6 +84,7 @@ const ATTEMPTS: [Attempt; 23] = [
         create(&it.store, "another", Layout::Indexed).map(drop)
     }),
     ("rename a table", |it| it.store.rename_table("t", "renamed")),
+    ("add columns", |it| it.store.add_columns("t", []).map(drop)),
     ("drop a table", |it| it.store.drop_table("t")),
     ("verify", |it| it.store.verify().map(drop)),
     ("close", |it| it.store.clone().close()),
@@ -270,6 +271,7 @@ fn try_beside_commits() -> std::result::Result<(), String> {
                     keyed.append(&batch(0..ROWS)).map(drop),
                     keyed.delete_range(..),
                     store.rename_table("t", "renamed"),
+                    store.add_columns("t", []).map(drop),
                     store.drop_table("t"),
                     store.flush(),
                 ];

@@ -1,5 +1,6 @@
 //! The store as its users see it.
 
+mod added_columns;
 mod backup;
 mod between;
 mod bloated;

@@ -13,7 +13,7 @@
 //! | 33 | 7 | zero |
 
 use super::bytes::{Reader, put};
-use super::runs::RowForm;
+use super::runs::{RowForm, Runs};
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, Result};
 
@@ -45,6 +45,11 @@ impl Form {
             row,
             flags: if ties { HAS_TIES } else { 0 } | if keys { HAS_KEYS } else { 0 },
         }
+    }
+
+    /// Whether it is that of a tree with runs of a kind.
+    pub(super) fn fits<O: KeyOrder>(&self, order: &O, kind: &impl Runs<O>, ties: bool) -> bool {
+        kind.admits(self.row) && *self == Self::new(order, self.row, ties)
     }
 }
 

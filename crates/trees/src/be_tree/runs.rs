@@ -24,6 +24,11 @@ pub trait Runs<O: KeyOrder>: Clone {
     /// another kind.
     fn form(&self) -> RowForm;
 
+    /// Whether a tree whose meta page keeps this shape has runs of this kind.
+    fn admits(&self, form: RowForm) -> bool {
+        form == self.form()
+    }
+
     /// The most pages of a run: a merge whose output needs more of them gives several runs.
     fn pages_max<S: PageRead>(&self, _store: &S) -> u32 {
         u32::MAX

@@ -78,7 +78,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     pub fn open(store: S, meta: PageId, order: O, layout: L, config: BeTreeOptions) -> Result<Self> {
         check_room(&config, &order, store.payload_len())?;
         let found = Meta::decode(&store.read(meta)?, meta)?;
-        if found.shape != Form::new(&order, layout.form(), config.has_ties()) {
+        if !found.shape.fits(&order, &layout, config.has_ties()) {
             let reason = "it was created with keys, rows or ties of another kind";
             return Err(Error::Shape { reason });
         }

@@ -3,11 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, UInt64Array};
+use arrow_array::{ArrayRef, UInt64Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
-use bedload_columns::{ColumnRuns, ColumnSet, Place, Places};
+use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunLeaf};
 
-use crate::rows::{Filter, project};
+use crate::error::Result;
+use crate::pages::PageRef;
+use crate::rows::{Filter, TableSchema, project};
 
 /// Rows that are taken out of a source at a time, at least.
 const ROWS_MIN: usize = 64;
@@ -74,6 +76,7 @@ impl Piece {
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) kind: ColumnRuns,
+    pub(super) schema: Arc<TableSchema>,
     /// Positions in the schema of the table.
     pub(super) columns: Vec<usize>,
     pub(super) with_sequence: bool,
@@ -82,6 +85,25 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// Rows of a leaf in a column of the table: nulls in one that the table got after the leaf was
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// The leaf is damaged.
+    pub(super) fn decode(
+        &self,
+        leaf: &RunLeaf<PageRef>,
+        column: usize,
+        rows: Range<usize>,
+    ) -> Result<ArrayRef> {
+        if leaf.has(column) {
+            return Ok(leaf.decode(column, rows)?);
+        }
+        let kind = self.schema.arrow().field(column).data_type();
+        Ok(new_null_array(kind, rows.len()))
+    }
+
     /// Those among all columns of a table, of rows that stand at these places.
     pub(super) fn of_table(&self, columns: &ColumnSet, places: &Places) -> ColumnSet {
         self.numbered(project(columns, &self.columns), places)

@@ -117,6 +117,9 @@ fn find_in_tree<S: PageRead>(
             let values = columns.map(|column| {
                 if column == kind.time() {
                     Ok(Value::Int(time))
+                } else if !leaf.has(column) {
+                    // The table got it after the leaf was written.
+                    Ok(Value::Null)
                 } else {
                     leaf.value_at(column, row)
                 }

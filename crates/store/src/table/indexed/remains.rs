@@ -218,19 +218,20 @@ impl LeafRemains {
         let all = 0..leaf.rows();
         let schema = self.entry.schema.arrow();
         let decode = |column: usize| leaf.decode(column, all.clone()).map_err(contradicts);
-        let columns: Vec<ArrayRef> = (0..leaf.columns()).map(decode).collect::<Result<_>>()?;
-        let types = schema
-            .fields()
-            .iter()
-            .map(|field| (field.data_type(), field.is_nullable()));
-        let types = types.chain([(&DataType::UInt64, false)]);
-        let is_ours = columns.len() == schema.fields().len() + 1
-            && columns.iter().zip(types).all(|(column, (kind, is_nullable))| {
-                column.data_type() == kind && (is_nullable || column.null_count() == 0)
+        let own = leaf.columns() - 1;
+        let columns: Vec<ArrayRef> = (0..own).map(decode).collect::<Result<_>>()?;
+        let sequences = decode(own)?;
+        let foreign = || damaged("it has not the columns of its table");
+        let is_ours = own <= schema.fields().len()
+            && columns.iter().zip(schema.fields()).all(|(column, field)| {
+                column.data_type() == field.data_type() && (field.is_nullable() || column.null_count() == 0)
             });
-        if !is_ours {
-            return Err(damaged("it has not the columns of its table"));
+        if !is_ours || *sequences.data_type() != DataType::UInt64 || sequences.null_count() > 0 {
+            return Err(foreign());
         }
+        let columns = self.entry.schema.fill_up(columns, leaf.rows());
+        let mut columns = columns.map_err(|_| foreign())?;
+        columns.push(sequences);
         let time = self.entry.schema.time_column();
         let places = Places::of_columns(&columns[time], &columns[columns.len() - 1]);
         let places = places

@@ -130,14 +130,9 @@ fn read(
     (path, is_alone): (&std::path::Path, bool),
 ) -> Result<Option<Piece>> {
     let damaged = |reason: &str| Error::corrupt(path, format!("page {}", leaf.page()), reason);
-    let last = leaf.columns() - 1;
-    let matching = wanted.filter.select(|column| {
-        if column < last {
-            Ok(leaf.decode(column, rows.clone())?)
-        } else {
-            Err(damaged("its leaf has not the columns of its table"))
-        }
-    })?;
+    let matching = wanted
+        .filter
+        .select(|column| wanted.decode(leaf, column, rows.clone()))?;
     let Some((rows, matching)) = narrowed(rows.clone(), matching) else {
         return Ok(None);
     };
@@ -145,16 +140,11 @@ fn read(
     let sequences: ArrayRef = if is_alone && !wanted.with_sequence {
         Arc::new(UInt64Array::from_iter_values(0..rows.len() as u64))
     } else {
-        leaf.decode(last, rows.clone())?
+        leaf.decode(leaf.columns() - 1, rows.clone())?
     };
-    let decode = |&column: &usize| {
-        if column == wanted.kind.time() {
-            Ok(times.clone())
-        } else if column < last {
-            Ok(leaf.decode(column, rows.clone())?)
-        } else {
-            Err(damaged("its leaf has not the columns of its table"))
-        }
+    let decode = |&column: &usize| match column == wanted.kind.time() {
+        true => Ok(times.clone()),
+        false => wanted.decode(leaf, column, rows.clone()),
     };
     let mut columns = wanted.columns.iter().map(decode).collect::<Result<Vec<_>>>()?;
     if wanted.with_sequence {

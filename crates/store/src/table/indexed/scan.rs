@@ -98,6 +98,7 @@ impl IndexedScan {
             pages: pages.clone(),
             wanted: Wanted {
                 kind: kind_of(table.id, &table.schema),
+                schema: table.schema.clone(),
                 columns: projection.columns().collect(),
                 with_sequence: projection.with_sequence(),
                 filter: filter.clone(),

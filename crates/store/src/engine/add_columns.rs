@@ -1,0 +1,56 @@
+//! Adding columns to a table.
+//!
+//! Rows in pages and in the log stay as they are: rows with fewer columns than their table are null
+//! in the others. Rows in memory get these nulls when the checkpoint that has the columns is
+//! published, under the commit lock: whatever a head has, it has all columns of its view's table.
+
+use std::sync::Arc;
+
+use arrow_schema::FieldRef;
+
+use super::state::Engine;
+use crate::error::{Error, Result};
+use crate::rows::Generation;
+use crate::table::{Catalogue, Layout, StoredTable};
+
+impl Engine {
+    /// Adds columns to a table durably: with a checkpoint, as tables are created.
+    pub(crate) fn add_columns(&self, name: &str, columns: &[FieldRef]) -> Result<Arc<StoredTable>> {
+        self.check_writable()?;
+        self.with_space(|| {
+            let _flushing = self.flush.lock();
+            self.check_writable()?;
+            let table = self.view().catalogue.named(name)?.clone();
+            if table.layout() != Layout::Indexed {
+                return Err(Error::schema(format!(
+                    "table {name:?} is sparse: its blocks have room for the columns that it was created with"
+                )));
+            }
+            let schema = table.entry.schema.with_columns(columns)?;
+            StoredTable::check(&self.pages, &schema, None)?;
+            let (id, schema) = (table.entry.id, Arc::new(schema));
+            self.seal(true)?;
+            self.flush_sealed(|_, catalogue| {
+                if let Some(table) = catalogue.get(id) {
+                    let mut table = StoredTable::clone(table);
+                    table.entry.schema = schema;
+                    catalogue.put(table);
+                }
+                Ok(())
+            })?;
+            self.view().catalogue.named(name).cloned()
+        })
+    }
+}
+
+/// Gives rows in memory the columns that their tables have in a new catalogue. The caller holds the
+/// commit lock.
+pub(super) fn fill_up(active: &Generation, old: &Catalogue, new: &Catalogue) {
+    for id in active.tables() {
+        if let (Some(old), Some(new)) = (old.get(id), new.get(id))
+            && !Arc::ptr_eq(&old.entry.schema, &new.entry.schema)
+        {
+            active.fill_up(id, &new.entry.schema);
+        }
+    }
+}
