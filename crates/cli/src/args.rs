@@ -11,7 +11,9 @@ use clap_complete::Shell;
 use crate::exit::EXIT_CODES;
 use crate::input::OnError;
 use crate::output::Format;
+use crate::picture;
 use crate::quoted::{Names, names};
+use crate::retention::Keep;
 
 /// A durable, embedded time-series store for rows that arrive nearly in order
 #[derive(Debug, Parser)]
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     /// Print or change for how long a table keeps its rows
     Retention(RetentionArgs),
+    /// Add columns to a table, null in the rows that it has
+    AddColumns(AddColumnsArgs),
     /// Give a table another name
     Rename(RenameArgs),
     /// Remove a table and all its rows
@@ -453,7 +457,7 @@ pub(crate) struct RetentionArgs {
 
     /// How long rows are kept: 90min, 36h, 30d, 52w, or `off` to keep them all. Without it, print
     /// the present setting
-    #[arg(value_name = "DURATION", value_parser = parse_keep)]
+    #[arg(value_name = "DURATION", value_parser = Keep::parse)]
     pub(crate) keep: Option<Keep>,
 
     /// Print how many rows are too old, and change nothing
@@ -465,13 +469,22 @@ pub(crate) struct RetentionArgs {
     pub(crate) json: bool,
 }
 
-/// How long rows are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// For ever.
-    All,
-    /// For so many nanoseconds.
-    Nanoseconds(i128),
+/// Add columns to a table, null in the rows that it has. Takes no time for these rows.
+#[derive(Debug, Args)]
+pub(crate) struct AddColumnsArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// The columns, with their types as for ingest --schema
+    #[arg(value_name = "NAME:TYPE,…")]
+    pub(crate) columns: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Give a table another name.
@@ -558,7 +571,7 @@ pub(crate) struct SortednessArgs {
     pub(crate) on_error: OnError,
 
     /// Draw how far each row is from its sorted position; the name ends in .svg or .png
-    #[arg(long, value_name = "FILE", value_parser = parse_picture)]
+    #[arg(long, value_name = "FILE", value_parser = picture::parse_name)]
     pub(crate) picture: Option<PathBuf>,
 
     #[command(flatten)]
@@ -577,24 +590,6 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-fn parse_keep(text: &str) -> Result<Keep, String> {
-    if text == "off" {
-        return Ok(Keep::All);
-    }
-    match bedload_times::parse_duration(text) {
-        Ok(nanoseconds) => Ok(Keep::Nanoseconds(nanoseconds)),
-        Err(error) => Err(format!("{error}, or `off`")),
-    }
-}
-
 fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
     bedload_times::parse_unit(text).ok_or_else(|| "must be s, ms, us or ns".to_owned())
-}
-
-fn parse_picture(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    match crate::picture::Format::of(&path) {
-        Some(_) => Ok(path),
-        None => Err("the name must end in .svg or .png".to_owned()),
-    }
 }

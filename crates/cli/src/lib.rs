@@ -3,6 +3,7 @@
 //! [`main`] is the command itself. [`run`] gives another program its treatment of arguments and
 //! errors, [`Answer`] its formats, [`catch_signals`] its treatment of signals.
 
+mod add_columns;
 mod args;
 mod backup;
 mod condition;
@@ -108,6 +109,7 @@ fn dispatch(command: &Command) -> Result<()> {
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Retention(args) => retention::run(args),
+        Command::AddColumns(args) => add_columns::run(args),
         Command::Rename(args) => tables::rename(args),
         Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),

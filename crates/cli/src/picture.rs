@@ -4,7 +4,7 @@
 //! many rows it holds.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use bedload_sortedness::Sortedness;
@@ -44,6 +44,15 @@ const SHADES: [RGBColor; 6] = [
 pub(crate) enum Format {
     Svg,
     Png,
+}
+
+/// The name of a picture's file, as it is given on the command line.
+pub(crate) fn parse_name(text: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match Format::of(&path) {
+        Some(_) => Ok(path),
+        None => Err("the name must end in .svg or .png".to_owned()),
+    }
 }
 
 impl Format {

@@ -8,7 +8,7 @@ use bedload::{Scan, Table};
 use bedload_times::{format_duration, nanos_per_tick};
 use serde_json::json;
 
-use crate::args::{Keep, RetentionArgs};
+use crate::args::RetentionArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
 use crate::interrupt;
@@ -18,6 +18,27 @@ use crate::store;
 
 /// Note for a failure after which nothing is undone.
 const DONE: &str = "the retention is set";
+
+/// How long rows are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// For ever.
+    All,
+    /// For so many nanoseconds.
+    Nanoseconds(i128),
+}
+
+impl Keep {
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::All);
+        }
+        match bedload_times::parse_duration(text) {
+            Ok(nanoseconds) => Ok(Self::Nanoseconds(nanoseconds)),
+            Err(error) => Err(format!("{error}, or `off`")),
+        }
+    }
+}
 
 pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
     // A signal is heard before anything is deleted, and not after: a deletion cannot be taken back.

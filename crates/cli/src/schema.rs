@@ -22,7 +22,7 @@ pub(crate) fn given(option: &str, text: Option<&str>) -> Result<Vec<Field>, Fail
 }
 
 /// Reads `name:type,name:type,…`.
-fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
+pub(crate) fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
     let mut fields: Vec<Field> = Vec::new();
     for part in split_at_commas(text)? {
         let (name, data_type) =

@@ -603,6 +603,7 @@ fn a_store_that_is_in_use() {
         "backup s copy",
         "retention s t 30d",
         "rename s t u",
+        "add-columns s t x:utf8",
         "drop s t",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");

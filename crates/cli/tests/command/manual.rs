@@ -22,7 +22,8 @@ fn each_command_has_a_manual_page() {
     for name in names {
         let page = fs::read_to_string(place.path(&format!("man/bedload-{name}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}");
-        assert!(main.contains(&format!("bedload\\-{name}(1)")), "{name}");
+        let named = name.replace('-', "\\-");
+        assert!(main.contains(&format!("bedload\\-{named}(1)")), "{name}");
     }
     let failed = place.run("manual nowhere").fails(5);
     assert!(failed.contains("nowhere"), "{failed}");

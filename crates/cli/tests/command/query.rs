@@ -625,6 +625,50 @@ fn a_value_that_no_row_can_have_is_not_rounded_to_one() {
 }
 
 #[test]
+fn a_table_gets_columns() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n2,2\n");
+    place.output("ingest s a a.csv --time t --time-unit s");
+    place.output("ingest s sparse a.csv --time t --time-unit s --layout sparse --interval 1s");
+    let rows = place.output("query s a --format csv");
+    for (table, columns, code) in [
+        ("a", "n:utf8", 1),
+        ("a", "x:utf8,t:utf8", 1),
+        ("a", "x:utf8,x:int64", 2),
+        ("a", "x", 2),
+        ("a", "x:words", 2),
+        ("sparse", "x:utf8", 1),
+    ] {
+        let message = place.run_with(&["add-columns", "s", table, columns]).fails(code);
+        assert!(message.contains('`') || message.contains("column"), "{message}");
+    }
+    assert_eq!(place.output("query s a --format csv"), rows);
+    let added = "added columns state, since to table a\n";
+    assert_eq!(
+        place.output("add-columns s a state:utf8,since:timestamp(s)"),
+        added
+    );
+    place.write("b.csv", "t,n,state,since\n3,3,on,1970-01-01T00:00:02\n");
+    place.output("ingest s a b.csv");
+    assert_eq!(
+        place.output("query s a --format csv"),
+        "t,n,state,since\n\
+         1970-01-01T00:00:01,1,,\n\
+         1970-01-01T00:00:02,2,,\n\
+         1970-01-01T00:00:03,3,on,1970-01-01T00:00:02\n"
+    );
+    assert_eq!(
+        place.output("query s a --format csv --where state=on --columns n"),
+        "n\n3\n"
+    );
+    assert_eq!(
+        place.json("add-columns s a \"a,b\":bool --json"),
+        serde_json::json!({ "table": "a", "added": ["a,b"] })
+    );
+    place.output("verify s");
+}
+
+#[test]
 fn a_renamed_table_has_its_rows() {
     let place = Place::new();
     place.write("a.csv", "t,n\n1,1\n2,2\n");

@@ -19,6 +19,8 @@ fn a_change_is_done_and_said_to_be() {
         ("retention s t 1s --json", "the retention is set"),
         ("rename s t u", "the table is renamed"),
         ("rename s t u --json", "the table is renamed"),
+        ("add-columns s t x:utf8", "the columns are added"),
+        ("add-columns s t x:utf8 --json", "the columns are added"),
         ("drop s t", "the table is dropped"),
         ("drop s t --json", "the table is dropped"),
         (

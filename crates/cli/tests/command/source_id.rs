@@ -61,6 +61,7 @@ fn tables_of_the_command_are_not_for_other_rows() {
         "ingest s bedload.sources rows.csv --time t --time-unit ms",
         "rename s bedload.sources u",
         "rename s t bedload.sources",
+        "add-columns s bedload.sources x:utf8",
         "convert s bedload.sources u --remove last",
         "convert s t bedload.sources --remove row",
         "drop s bedload.sources",

@@ -262,6 +262,13 @@ impl TableSchema {
                 column.name()
             )));
         }
+        let is_there = |column: &&FieldRef| self.arrow.column_with_name(column.name()).is_some();
+        if let Some(column) = columns.iter().find(is_there) {
+            return Err(Error::schema(format!(
+                "the table has a column {:?}",
+                column.name()
+            )));
+        }
         let fields: Vec<FieldRef> = self.arrow.fields().iter().chain(columns).cloned().collect();
         let time = self.arrow.field(self.time).name();
         let schema = Self::new(Arc::new(Schema::new(fields)), time)?;

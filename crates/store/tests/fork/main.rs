@@ -43,7 +43,7 @@ struct Handles {
     begun: Cell<Option<Scan>>,
 }
 
-const ATTEMPTS: [Attempt; 23] = [
+const ATTEMPTS: [Attempt; 24] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
