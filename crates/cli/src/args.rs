@@ -114,6 +114,10 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "A,B", value_parser = names)]
     pub(crate) columns: Option<Names>,
 
+    /// Take files that lack columns of the table, which are null in their rows
+    #[arg(long)]
+    pub(crate) allow_missing: bool,
+
     /// How to treat a row whose time is missing or unreadable, or that does not fit the columns
     #[arg(long, value_enum, default_value_t = OnError::Fail)]
     pub(crate) on_error: OnError,

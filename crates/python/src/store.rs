@@ -16,7 +16,7 @@ use crate::handle::Handle;
 use crate::interrupt;
 use crate::moment::Moment;
 use crate::rows::{Rows, Where};
-use crate::table::{Described, Table, describe, describe_all};
+use crate::table::{Described, Table, describe, describe_all, kept_field};
 
 /// An open store.
 #[pyclass(frozen, module = "bedload._native")]
@@ -119,7 +119,7 @@ impl Store {
 
     fn table(&self, name: String) -> PyResult<Table> {
         let table = self.handle.store()?.table(&name).map_err(error::of_store)?;
-        Ok(Table::new(self.handle.clone(), name, table.id()))
+        Ok(Table::new(self.handle.clone(), name, &table))
     }
 
     /// Creates a table; `grid` is interval and first time of a sparse one, in ticks.
@@ -144,8 +144,8 @@ impl Store {
             }
         };
         let table = py.detach(|| store.create_table_as(&name, schema, layout));
-        let id = table.map_err(error::of_store)?.id();
-        Ok(Table::new(self.handle.clone(), name, id))
+        let table = table.map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), name, &table))
     }
 
     /// Refuses a table whose columns have other names than those of rows like these, or that is not
@@ -187,6 +187,16 @@ impl Store {
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let store = self.handle.store()?;
         py.detach(|| store.drop_table(name)).map_err(error::of_store)
+    }
+
+    /// Adds columns like those of an Arrow schema or of rows.
+    fn add_columns(&self, py: Python<'_>, name: String, columns: &Bound<'_, PyAny>) -> PyResult<Table> {
+        let store = self.handle.store()?;
+        let given = schema_of(columns, None)?;
+        let fields: Vec<_> = given.fields().iter().map(kept_field).collect::<PyResult<_>>()?;
+        let table = py.detach(|| store.add_columns(&name, fields));
+        let table = table.map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), name, &table))
     }
 
     fn rename_table(&self, py: Python<'_>, name: &str, new: &str) -> PyResult<()> {

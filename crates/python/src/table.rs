@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
 use bedload_times::Zone;
@@ -77,18 +77,32 @@ pub(crate) struct Mark {
 }
 
 /// A table of an open store, found by its name at each call. Another table may have the name since,
-/// with columns that the Python side does not know of, so its number is compared, too.
+/// with columns that the Python side does not know of, so its number is compared, too. Columns that
+/// are added to the table since are not this one's: its rows are read and appended without them.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Table {
     handle: Detached<Arc<Handle>>,
     name: String,
     id: u32,
+    /// How many columns it had.
+    columns: usize,
 }
 
 impl Table {
-    pub(crate) fn new(handle: Arc<Handle>, name: String, id: u32) -> Self {
-        let handle = Detached::new(handle);
-        Self { handle, name, id }
+    pub(crate) fn new(handle: Arc<Handle>, name: String, table: &bedload::Table) -> Self {
+        Self {
+            handle: Detached::new(handle),
+            name,
+            id: table.id(),
+            columns: table.schema().arrow().fields().len(),
+        }
+    }
+
+    /// The columns that it had.
+    fn schema(&self) -> PyResult<SchemaRef> {
+        let table = self.table()?;
+        let fields = table.schema().arrow().fields().iter().take(self.columns);
+        Ok(Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>())))
     }
 
     fn table(&self) -> PyResult<bedload::Table> {
@@ -134,24 +148,49 @@ impl Table {
                 only.name().clone()
             }
         };
-        let fields: Vec<Field> = given
-            .fields()
-            .iter()
-            .map(|field| {
-                let kept = match kept_type(field.data_type()) {
-                    DataType::Date32 if *field.name() == name => DataType::Timestamp(TimeUnit::Second, None),
-                    // Nobody could read times of a zone that there is not.
-                    DataType::Timestamp(unit, Some(zone)) => {
-                        let zone = Zone::parse(&zone).map_err(|error| error::schema(error.to_string()))?;
-                        DataType::Timestamp(unit, Some(zone.name().into()))
-                    }
-                    other => other,
-                };
-                Ok(Field::new(field.name(), kept, field.is_nullable()))
+        let kept = |field: &Arc<Field>| {
+            let kept = kept_field(field)?;
+            Ok(match kept.data_type() {
+                DataType::Date32 if *kept.name() == name => {
+                    kept.with_data_type(DataType::Timestamp(TimeUnit::Second, None))
+                }
+                _ => kept,
             })
-            .collect::<PyResult<_>>()?;
+        };
+        let fields: Vec<Field> = given.fields().iter().map(kept).collect::<PyResult<_>>()?;
         TableSchema::new(Arc::new(Schema::new(fields)), &name).map_err(error::of_store)
     }
+}
+
+/// The column in which a table keeps values of another one.
+pub(crate) fn kept_field(field: &Arc<Field>) -> PyResult<Field> {
+    let kept = match kept_type(field.data_type()) {
+        // Nobody could read times of a zone that there is not.
+        DataType::Timestamp(unit, Some(zone)) => {
+            let zone = Zone::parse(&zone).map_err(|error| error::schema(error.to_string()))?;
+            DataType::Timestamp(unit, Some(zone.name().into()))
+        }
+        other => other,
+    };
+    Ok(Field::new(field.name(), kept, field.is_nullable()))
+}
+
+/// Rows with nulls in the columns that their table got since.
+fn filled_up(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
+    let own = batch.schema_ref().fields();
+    let Some(lacking) = schema
+        .fields()
+        .get(own.len()..)
+        .filter(|lacking| !lacking.is_empty())
+    else {
+        return Ok(batch.clone());
+    };
+    let fields: Vec<_> = own.iter().chain(lacking).cloned().collect();
+    let nulls = lacking
+        .iter()
+        .map(|field| new_null_array(field.data_type(), batch.num_rows()));
+    let columns = batch.columns().iter().cloned().chain(nulls);
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect()).map_err(of_stream)
 }
 
 /// The type in which a table keeps values of another one.
@@ -172,7 +211,9 @@ impl Table {
 
     /// The columns, and the position of the time.
     fn describe(&self) -> PyResult<(Vec<Described>, usize)> {
-        Ok(describe_all(self.table()?.schema()))
+        let (mut columns, time) = describe_all(self.table()?.schema());
+        columns.truncate(self.columns);
+        Ok((columns, time))
     }
 
     /// The names of the columns of the key, the time first.
@@ -191,8 +232,8 @@ impl Table {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
-        let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(self.table()?.schema().arrow().as_ref())
-            .map_err(of_stream)?;
+        let schema = self.schema()?;
+        let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(schema.as_ref()).map_err(of_stream)?;
         pyo3::types::PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
@@ -218,7 +259,7 @@ impl Table {
                 )));
             }
         };
-        let schema = self.table()?.schema().arrow().clone();
+        let schema = self.schema()?;
         let mut reader = reader_of(rows, Some(&schema))?;
         let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
@@ -263,6 +304,7 @@ impl Table {
                     // Looked up at each commit: a table that is held keeps its store open.
                     self.handle.commit(|store| {
                         let table = self.found_in(&store)?.snapping(snap);
+                        let batch = filled_up(&batch, table.schema().arrow())?;
                         table.append(&batch).map(Some).map_err(error::of_store)
                     })
                 })?;
@@ -306,6 +348,9 @@ impl Table {
         let table = self.table()?;
         let snapshot = moment.snapshot()?;
         let name = snapshot.name_of(&table).map_err(error::of_store)?;
+        let fields = table.schema().arrow().fields();
+        let own = || fields[..self.columns].iter().map(|field| field.name().clone());
+        let columns = columns.or_else(|| (self.columns < fields.len()).then(|| own().collect()));
         Rows::new(
             moment.clone(),
             name.to_owned(),
@@ -324,6 +369,7 @@ impl Table {
         let row = py.detach(|| table.get(time)).map_err(error::of_store)?;
         let Some(row) = row else { return Ok(None) };
         let fields = table.schema().arrow().fields().iter().enumerate();
+        let fields = fields.take(self.columns);
         let object = |(column, field): (usize, &Arc<Field>)| {
             let value = row.value(column);
             value

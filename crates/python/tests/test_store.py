@@ -445,6 +445,7 @@ def test_read_only(tmp_path: Path) -> None:
                 lambda: rows.append({"at": times}),
                 lambda: rows.delete(None, None),
                 lambda: reader.drop_table("t"),
+                lambda: reader.add_columns("t", pa.schema([])),
                 reader.flush,
             ):
                 with pytest.raises(bedload.OpenForReadingError, match="read_only"):
@@ -484,6 +485,8 @@ def test_tables(db: bedload.Database, table: bedload.Table) -> None:
     with pytest.raises(bedload.SchemaError, match="is ordered by 'at', not by 'n'"):
         db.table("t", time="n")
     assert db.table("t", rows_of([], "ms")).unit == "s", "types stay those of the table"
+    with pytest.raises(bedload.SchemaError, match="is sparse"):
+        db.add_columns("u", pa.schema([("m", pa.int64())]))
     db.rename_table("u", "v")
     assert db.tables == ["t", "v"]
     with pytest.raises(bedload.ExistsError):
@@ -1012,3 +1015,59 @@ def test_no_time_is_no_retention(table: bedload.Table) -> None:
     with pytest.raises(TypeError):
         table.set_retention(1.5)  # type: ignore[arg-type]
     assert table.count() == 4
+
+
+def test_columns_are_added_and_older_tables_keep_theirs(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        older = db.table("t", rows_of([]))
+        older.append(rows_of(range(1000)))
+        db.flush()
+        older.append(rows_of(range(1000, 1010)))
+        held = older.range()
+        state = pa.schema([("state", pa.dictionary(pa.int8(), pa.string())), ("when", pa.date64())])
+        newer = db.add_columns("t", state)
+        assert list(older.columns) == ["at", "n"]
+        assert list(newer.columns) == ["at", "n", "state", "when"] == list(db.table("t").columns)
+        assert (newer.columns["state"], newer.columns["when"]) == ("Utf8", "Date32")
+        assert held.to_arrow().column_names == older.range().to_arrow().column_names == ["at", "n"]
+        assert pa.schema(older).names == ["at", "n"]
+        older.append(rows_of(range(1010, 1020)))
+        rows = rows_of([1020]).append_column("state", pa.array(["on"]))
+        rows = rows.append_column("when", pa.array([dt.date(2026, 3, 1)]))
+        newer.append(rows)
+        with pytest.raises(bedload.SchemaError, match="state"):
+            newer.append(rows_of([1021]))
+        with pytest.raises(bedload.SchemaError, match="state"):
+            older.append(rows)
+        read = newer.range().to_arrow()
+        assert read["state"].null_count == read["when"].null_count == 1020
+        last = {"n": 0, "state": "on", "when": dt.date(2026, 3, 1)}
+        assert {name: newer.last()[name] for name in last} == last  # type: ignore[index]
+        assert list(older.last() or {}) == ["at", "n"]
+        assert newer.range(where=[("state", "==", "on")]).to_arrow()["n"].to_pylist() == [0]
+        for wrong, message in [
+            (pa.schema([("n", pa.string())]), 'has a column "n"'),
+            (pa.schema([pa.field("m", pa.int64(), nullable=False)]), "require"),
+            (pa.schema([("m", pa.list_(pa.int64()))]), "cannot store"),
+        ]:
+            with pytest.raises(bedload.SchemaError, match=message):
+                db.add_columns("t", wrong)
+        with pytest.raises(bedload.NotFoundError):
+            db.add_columns("u", state)
+    with bedload.open(tmp_path / "s") as db:
+        assert db.table("t").range().to_arrow() == read
+
+
+def test_columns_are_added_while_rows_are_appended(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        table = db.table("t", rows_of([]))
+        batch = rows_of(range(300_000)).to_batches()[0]
+
+        def batches() -> Any:
+            yield batch
+            db.add_columns("t", pa.table({"m": pa.array([], pa.float64())}))
+            yield batch
+
+        told = table.append(pa.RecordBatchReader.from_batches(batch.schema, batches()))
+        assert told["rows"] == 600_000
+        assert db.table("t").range().to_arrow()["m"].null_count == 600_000

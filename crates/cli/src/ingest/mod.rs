@@ -179,10 +179,10 @@ impl Run<'_> {
         let bar = progress_bar(&file, input.progress().1);
         while let Some(batch) = input.next_batch(self.rejects)? {
             if batch.num_rows() > 0 {
-                if let Some(unit) = unchecked.take() {
-                    let table = self.target.table();
-                    let times = batch.column(places[table.schema().time_column()]);
-                    assumed_unit::check(&file, table, unit, times)?;
+                let table = self.target.table();
+                let time = places[table.schema().time_column()];
+                if let (Some(unit), Some(time)) = (unchecked.take(), time) {
+                    assumed_unit::check(&file, table, unit, batch.column(time))?;
                 }
                 let batch = self.target.fit(&batch, &places)?;
                 let batch = self.without_long_rows(batch, &file, &input)?;

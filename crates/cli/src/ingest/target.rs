@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_array::{RecordBatch, new_null_array};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, RetentionPause, Snap, Snapshot, Store, Table, TableSchema};
 
 use crate::args::IngestArgs;
@@ -56,6 +56,8 @@ pub(super) struct Target {
     store: Store,
     table: Table,
     before: Before,
+    /// Whether files may lack columns that take nulls.
+    allows_missing: bool,
 }
 
 /// The state before the run, for [`Target::undo`].
@@ -164,6 +166,7 @@ impl Found {
                     store,
                     table: table.snapping(snap),
                     before,
+                    allows_missing: args.allow_missing,
                 })
             }
             None => {
@@ -186,6 +189,7 @@ impl Found {
                         store,
                         table: table.snapping(snap),
                         before,
+                        allows_missing: args.allow_missing,
                     }),
                     Err(failure) => Err(match before {
                         Before::Nothing { directory } => {
@@ -215,39 +219,51 @@ impl Target {
         Arc::clone(self.table.schema().arrow())
     }
 
-    /// For each column of the table, its place among those of a file.
-    pub(super) fn places(&self, file: &str, found: &Schema) -> Result<Vec<usize>> {
+    /// For each column of the table, its place among those of a file; none if the file lacks it and
+    /// may.
+    pub(super) fn places(&self, file: &str, found: &Schema) -> Result<Vec<Option<usize>>> {
         let (table, schema) = (self.table.name(), self.table.schema().arrow());
         for field in found.fields() {
             let name = field.name();
             if schema.field_with_name(name).is_err() {
                 return Err(Failure::input(format!(
-                    "{file}: table {table} has no column {name}; leave it out with --columns"
+                    "{file}: table {table} has no column {name}; leave it out with --columns, or add it to the \
+                     table with add-columns"
                 )));
             }
         }
-        let place = |field: &Arc<arrow_schema::Field>| {
+        let key = self.table.schema().key().unwrap_or_default();
+        let place = |(number, field): (usize, &FieldRef)| {
             let name = field.name();
-            let (place, column) = found.column_with_name(name).ok_or_else(|| {
-                Failure::input(format!("{file}: has no column {name}, which table {table} has"))
-            })?;
+            let Some((place, column)) = found.column_with_name(name) else {
+                let lacks = format!("{file}: has no column {name}, which table {table} has");
+                return match field.is_nullable() && !key.contains(&number) {
+                    true if self.allows_missing => Ok(None),
+                    true => Err(Failure::input(format!(
+                        "{lacks}; with --allow-missing it is null in these rows"
+                    ))),
+                    false => Err(Failure::input(lacks)),
+                };
+            };
             if !same_type(column.data_type(), field.data_type()) {
                 let (found, expected) = (type_name(column.data_type()), type_name(field.data_type()));
                 return Err(Failure::input(format!(
                     "{file}: column {name} is of type {found}, but {expected} in table {table}"
                 )));
             }
-            Ok(place)
+            Ok(Some(place))
         };
-        schema.fields().iter().map(place).collect()
+        schema.fields().iter().enumerate().map(place).collect()
     }
 
     /// A batch as the table wants it: its columns in its order.
-    pub(super) fn fit(&self, batch: &RecordBatch, places: &[usize]) -> Result<RecordBatch> {
-        let columns = places
-            .iter()
-            .map(|&place| Arc::clone(batch.column(place)))
-            .collect();
+    pub(super) fn fit(&self, batch: &RecordBatch, places: &[Option<usize>]) -> Result<RecordBatch> {
+        let schema = self.table.schema().arrow();
+        let column = |(place, field): (&Option<usize>, &FieldRef)| match place {
+            Some(place) => Arc::clone(batch.column(*place)),
+            None => new_null_array(field.data_type(), batch.num_rows()),
+        };
+        let columns = places.iter().zip(schema.fields()).map(column).collect();
         RecordBatch::try_new(self.schema(), columns).map_err(|error| Failure::input(error.to_string()))
     }
 

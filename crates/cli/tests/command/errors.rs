@@ -380,11 +380,12 @@ fn rows_that_do_not_fit_the_table() {
     };
     assert_eq!(
         message_for("t\n2013-01-01\n"),
-        "a.csv: has no column v, which table t has"
+        "a.csv: has no column v, which table t has; with --allow-missing it is null in these rows"
     );
     assert_eq!(
         message_for("t,v,w\n2013-01-01,1,2\n"),
-        "a.csv: table t has no column w; leave it out with --columns"
+        "a.csv: table t has no column w; leave it out with --columns, or add it to the \
+         table with add-columns"
     );
     assert!(message_for("t,v\n2013-01-01,x\n").starts_with("a.csv:2: `x` in column v is not of type int64"));
     // An integer is no time where times are written out.

@@ -185,7 +185,8 @@ fn columns_of_json_may_be_missing_and_must_not_appear_late() {
     let message = place.run("ingest s t c.json").fails(1);
     assert_eq!(
         message,
-        "c.json: table t has no column m; leave it out with --columns"
+        "c.json: table t has no column m; leave it out with --columns, or add it to the \
+         table with add-columns"
     );
     place.output("ingest s t c.json --columns t,n");
 

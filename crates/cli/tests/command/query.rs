@@ -661,6 +661,17 @@ fn a_table_gets_columns() {
         place.output("query s a --format csv --where state=on --columns n"),
         "n\n3\n"
     );
+    let message = place.run("ingest s a a.csv").fails(1);
+    assert!(message.contains("a.csv: has no column state"), "{message}");
+    place.output("ingest s keyed a.csv --time t --time-unit s --key n");
+    place.write("times.csv", "t\n1970-01-01\n");
+    let message = place.run("ingest s keyed times.csv --allow-missing").fails(1);
+    assert_eq!(message, "times.csv: has no column n, which table keyed has");
+    place.output("ingest s a a.csv b.csv --allow-missing");
+    assert_eq!(
+        place.output("query s a --format csv --columns n,state"),
+        "n,state\n1,\n1,\n2,\n2,\n3,on\n3,on\n"
+    );
     assert_eq!(
         place.json("add-columns s a \"a,b\":bool --json"),
         serde_json::json!({ "table": "a", "added": ["a,b"] })

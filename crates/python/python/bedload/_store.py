@@ -431,6 +431,16 @@ class Database:
         """Gives a table another name, under which it is to be asked for again."""
         self._native.rename_table(name, new)
 
+    def add_columns(self, name: str, columns: Any) -> Table:
+        """Adds columns to a table, after those it has; returns the table with all of them.
+
+        ``columns`` is an Arrow schema, or rows that have these columns (none of which is appended). The rows of the
+        table are not touched: they are null in these columns. A :class:`Table` made before keeps its columns: it reads
+        and appends rows without the new ones. A sparse table gets no columns.
+        """
+        like = columns if hasattr(columns, "__arrow_c_schema__") else source_of(columns)
+        return Table(self._native.add_columns(name, like))
+
     def snapshot(self) -> Snapshot:
         """All tables at this moment; nothing is copied."""
         return Snapshot(self._native.snapshot())
