@@ -11,6 +11,9 @@ use crate::error;
 /// Entries between two looks for Ctrl-C.
 const ENTRIES_AT_ONCE: usize = 1 << 18;
 
+/// How Python's allocator aligns objects.
+const OBJECT_ALIGNMENT: usize = 16;
+
 /// Keys and values.
 type Entries<'py, K> = (Bound<'py, PyArray1<K>>, Bound<'py, PyArray1<u64>>);
 
@@ -20,16 +23,18 @@ macro_rules! index {
         /// An ordered map in memory, for any number of threads.
         #[pyclass(frozen, module = "bedload._native")]
         pub(crate) struct $class {
-            index: SbTree<$key>,
+            /// Boxed, as it is aligned to cache lines.
+            index: Box<SbTree<$key>>,
         }
+
+        const _: () = assert!(align_of::<$class>() <= OBJECT_ALIGNMENT);
 
         #[pymethods]
         impl $class {
             #[new]
             fn new() -> Self {
-                Self {
-                    index: SbTree::new(),
-                }
+                let index = Box::default();
+                Self { index }
             }
 
             fn insert(
