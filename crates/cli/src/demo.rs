@@ -86,6 +86,7 @@ impl Demo<'_> {
             time_unit: None,
             schema: None,
             columns: None,
+            allow_missing: false,
             on_error: OnError::Skip,
             csv: csv_args(),
             batch_rows: NonZeroUsize::MIN.saturating_add(32_767),

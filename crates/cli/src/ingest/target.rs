@@ -284,6 +284,7 @@ impl Target {
             store,
             table,
             before,
+            ..
         } = self;
         // Closing would flush, for which a full disk has no room. The undoing is durable without
         // it.

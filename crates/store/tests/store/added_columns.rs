@@ -1,5 +1,6 @@
 //! Columns that a table gets after it has rows.
 
+use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,6 +16,8 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{
     Error, Grid, Layout, Operator, Options, Predicate, Store, Table, TableSchema, Value, restore, salvage,
 };
+
+use crate::pages::pages_of;
 
 fn at() -> Field {
     Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false)
@@ -95,7 +98,7 @@ fn rows_that_are_there_are_not_touched() {
     append(&table, 0..ROWS);
     store.flush().expect("flushes");
     let written = || {
-        let metadata = std::fs::metadata(path.join("data")).expect("it is there");
+        let metadata = fs::metadata(path.join("data")).expect("it is there");
         metadata.blocks() * 512
     };
     let before = written();
@@ -274,6 +277,52 @@ fn readers_copies_and_salvage_know_rows_without_the_columns() {
     let report = salvage(place("store"), place("saved")).expect("saves");
     assert_eq!((report.tables[0].rows, report.tables[0].missing), (5100, Some(0)));
     assert_eq!(rows(&open(&place("saved"))), all);
+}
+
+#[test]
+fn rows_are_saved_without_columns_that_no_catalogue_names() {
+    const PAGE: usize = 4096;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let place = |name: &str| dir.path().join(name);
+    let data = place("store").join("data");
+    let options = Options::new().create(true).page_bytes(PAGE).background(false);
+    let store = options.open(place("store")).expect("creates");
+    let older = store.create_table("t", schema()).expect("fresh");
+    append(&older, 0..100);
+    store.flush().expect("flushes");
+    // Of each catalogue page in the file, its checkpoint and its place.
+    let catalogues = |bytes: &[u8]| -> Vec<(u64, usize)> {
+        let pages = pages_of(bytes, PAGE).into_iter().filter(|at| bytes[at + 4] == 3);
+        let number = |at: usize| u64::from_le_bytes(bytes[at + 16..at + 24].try_into().expect("eight bytes"));
+        pages.map(|at| (number(at), at)).collect()
+    };
+    let before = catalogues(&fs::read(&data).expect("reads"));
+    let newest = before
+        .iter()
+        .map(|(number, _)| *number)
+        .max()
+        .expect("there is one");
+    let snapshot = store.snapshot();
+    let newer = store.add_columns("t", [text()]).expect("adds");
+    append(&newer, 100..200);
+    store.flush().expect("flushes");
+    drop((snapshot, older, newer, store));
+    let mut bytes = fs::read(&data).expect("reads");
+    for (number, at) in catalogues(&bytes) {
+        if number > newest {
+            bytes[at..at + PAGE].fill(0xA5);
+        }
+    }
+    fs::write(&data, &bytes).expect("writes");
+    let report = salvage(place("store"), place("saved")).expect("saves");
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let lost = |problem: &String| problem.contains("columns that no catalogue");
+    assert!(problems.iter().any(lost), "{problems:?}");
+    let saved = open(&place("saved"));
+    let table = saved.table("t").expect("it was saved");
+    assert_eq!(table.schema(), &schema());
+    assert_eq!(table.range(..).expect("there").count().expect("reads"), 200);
+    assert_eq!(saved.verify().expect("reads").problems, []);
 }
 
 #[test]

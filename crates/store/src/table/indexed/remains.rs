@@ -72,6 +72,9 @@ struct Open {
     places: Places,
     rows: Range<usize>,
     place: LeafPlace,
+    /// How many columns it has that the table did not have yet in the newest catalogue that was
+    /// found.
+    unknown_columns: usize,
     /// Rows that were taken of it.
     taken: u64,
 }
@@ -158,7 +161,14 @@ impl LeafRemains {
             let is_due = |leaf: &LeafPlace| next.is_none_or(|next| leaf.header.first <= next);
             if let Some(leaf) = waiting.next_if(is_due) {
                 match self.open(&leaf, pages) {
-                    Ok(leaf) => open.push(leaf),
+                    Ok(leaf) => {
+                        if leaf.unknown_columns > 0 {
+                            let reason =
+                                "it has columns that no catalogue of its table names: they are missing";
+                            problems.push(pages.damaged(leaf.place.id, leaf.place.slot, reason.into()));
+                        }
+                        open.push(leaf);
+                    }
                     Err(error) => problems.push(error),
                 }
                 continue;
@@ -219,13 +229,13 @@ impl LeafRemains {
         let schema = self.entry.schema.arrow();
         let decode = |column: usize| leaf.decode(column, all.clone()).map_err(contradicts);
         let own = leaf.columns() - 1;
-        let columns: Vec<ArrayRef> = (0..own).map(decode).collect::<Result<_>>()?;
+        let known = own.min(schema.fields().len());
+        let columns: Vec<ArrayRef> = (0..known).map(decode).collect::<Result<_>>()?;
         let sequences = decode(own)?;
         let foreign = || damaged("it has not the columns of its table");
-        let is_ours = own <= schema.fields().len()
-            && columns.iter().zip(schema.fields()).all(|(column, field)| {
-                column.data_type() == field.data_type() && (field.is_nullable() || column.null_count() == 0)
-            });
+        let is_ours = columns.iter().zip(schema.fields()).all(|(column, field)| {
+            column.data_type() == field.data_type() && (field.is_nullable() || column.null_count() == 0)
+        });
         if !is_ours || *sequences.data_type() != DataType::UInt64 || sequences.null_count() > 0 {
             return Err(foreign());
         }
@@ -250,6 +260,7 @@ impl LeafRemains {
             rows: 0..places.len(),
             places,
             place: *place,
+            unknown_columns: own - known,
             taken: 0,
         })
     }
