@@ -184,12 +184,12 @@ impl Store {
         self.shared.engine.rename_table(name, new)
     }
 
-    /// Adds columns to an indexed table, after those it has, and returns the table with all of them.
-    /// The rows that are there are not touched: they are null in these columns.
+    /// Adds columns to an indexed table, after those it has, and returns the table with all of
+    /// them. The rows that are there are not touched: they are null in these columns.
     ///
     /// Handles made before keep their columns: the batches that they append have no others, and
-    /// their rows are null in the new ones. Snapshots keep the columns that they have. Takes as long
-    /// as a flush.
+    /// their rows are null in the new ones. Snapshots keep the columns that they have. Takes as
+    /// long as a flush.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -225,7 +225,7 @@ fn check(store: &Store, state: &State) -> Result<()> {
         let is_null = table.range(..)?.filter(&name, Predicate::is_null())?;
         assert_eq!(is_null.count()?, nulls as u64, "nulls of {name}");
         if number == 0 {
-            let least = Int64Array::from(vec![state.rows.len() as i64 * 5]);
+            let least = Int64Array::from(vec![5 * i64::try_from(state.rows.len()).expect("few")]);
             let compared = Predicate::compare(Operator::GtEq, &least).expect("one number");
             let expected = state.rows.values().filter_map(of_row);
             let expected = expected.filter(|&value| value >= least.value(0)).count();
