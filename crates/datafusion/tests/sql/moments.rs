@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bedload::Options;
+use bedload::arrow::schema::{DataType, Field};
 use bedload_datafusion::{BedloadTable, StoreSchema};
 use datafusion::prelude::SessionContext;
 
@@ -52,6 +53,25 @@ async fn a_table_is_as_it_is_when_a_query_is_planned() {
     plant.store.drop_table("cpu").unwrap();
     assert_eq!(count(&session, "past.cpu").await, all);
     assert!(BedloadTable::at(&plant.store.snapshot(), "cpu").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn added_columns_are_those_of_a_store_and_not_of_an_older_table() {
+    let plant = Plant::new();
+    let session = plant.session();
+    let older = Arc::new(BedloadTable::new(&plant.cpu));
+    session.register_table("older", older).unwrap();
+    let all = count(&session, "cpu").await;
+    let state = Field::new("state", DataType::Utf8, true);
+    plant.store.add_columns("cpu", [state]).unwrap();
+    for (condition, expected) in [("state IS NULL", all), ("state = 'on'", 0), ("state > ''", 0)] {
+        let query = format!("SELECT * FROM cpu WHERE {condition}");
+        let found = session.sql(&query).await.unwrap().count().await.unwrap();
+        assert_eq!(found, expected, "{condition}");
+    }
+    assert_eq!(count(&session, "older").await, all);
+    let query = "SELECT state FROM older";
+    assert!(session.sql(query).await.is_err(), "it has no such column");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,9 @@
 //! 4. A view is published under the commit lock and the view's lock. A reader takes the view and
 //!    `visible` under the view's lock: a commit to the next generation comes after the view that
 //!    has it, so every row below `visible` is in the reader's view.
+//! 5. If a view has columns that rows in memory lack, heads that have them take the place of the
+//!    others under the commit lock, just before the view is published: no commit adds to a head
+//!    that is being replaced. Readers of an earlier view find its columns in them, too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -301,6 +304,29 @@ mod loom_models {
             writer.join().expect("it commits");
             sealer.join().expect("it seals");
             assert_eq!(store.check(), 3);
+        });
+    }
+
+    #[test]
+    fn loom_a_head_that_is_replaced_keeps_what_is_committed() {
+        explore(3, || {
+            let store = Store::new();
+            let publisher = {
+                let store = store.clone();
+                thread::spawn(move || {
+                    // As columns are added: another head takes the place of the active one.
+                    store.order.publish(|| {
+                        let view = (*store.order.view()).clone();
+                        let rows = view.active.lock().clone();
+                        *view.active.lock() = rows;
+                        view
+                    });
+                })
+            };
+            store.commit();
+            store.check();
+            publisher.join().expect("it publishes");
+            assert_eq!(store.check(), 1);
         });
     }
 

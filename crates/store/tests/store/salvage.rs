@@ -365,6 +365,8 @@ fn what_cannot_be_salvaged_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     assert!(matches!(salvage(&from, &to), Err(Error::NotAStore { .. })));
+    let error = salvage(dir.path().join("none"), &to).expect_err("there is nothing");
+    assert!(error.to_string().contains("does not exist"), "{error}");
     let store = Store::create(&from).expect("creates");
     assert!(matches!(salvage(&from, &to), Err(Error::Locked { .. })));
     drop(store);

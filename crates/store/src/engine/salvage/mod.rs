@@ -116,10 +116,13 @@ fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
             check_dirs(disk, dir)?;
             Ok(lock)
         }
-        _ => Err(Error::NotAStore {
-            path: dir.into(),
-            reason: "there is no data file in it".into(),
-        }),
+        found => {
+            let missing = found.map_or("it does not exist", |_| "there is no data file in it");
+            Err(Error::NotAStore {
+                path: dir.into(),
+                reason: missing.into(),
+            })
+        }
     }
 }
 
