@@ -58,9 +58,9 @@ async fn a_table_is_as_it_is_when_a_query_is_planned() {
 #[tokio::test(flavor = "multi_thread")]
 async fn added_columns_are_those_of_a_store_and_not_of_an_older_table() {
     let plant = Plant::new();
-    let session = plant.session();
+    let (session, of_older) = (plant.session(), SessionContext::new());
     let older = Arc::new(BedloadTable::new(&plant.cpu));
-    session.register_table("older", older).unwrap();
+    of_older.register_table("older", older).unwrap();
     let all = count(&session, "cpu").await;
     let state = Field::new("state", DataType::Utf8, true);
     plant.store.add_columns("cpu", [state]).unwrap();
@@ -69,9 +69,9 @@ async fn added_columns_are_those_of_a_store_and_not_of_an_older_table() {
         let found = session.sql(&query).await.unwrap().count().await.unwrap();
         assert_eq!(found, expected, "{condition}");
     }
-    assert_eq!(count(&session, "older").await, all);
+    assert_eq!(count(&of_older, "older").await, all);
     let query = "SELECT state FROM older";
-    assert!(session.sql(query).await.is_err(), "it has no such column");
+    assert!(of_older.sql(query).await.is_err(), "it has no such column");
 }
 
 #[tokio::test(flavor = "multi_thread")]
