@@ -78,13 +78,13 @@ pub(crate) struct Mark {
 
 /// A table of an open store, found by its name at each call. Another table may have the name since,
 /// with columns that the Python side does not know of, so its number is compared, too. Columns that
-/// are added to the table since are not this one's: its rows are read and appended without them.
+/// were added to the table since are left out of what is read, and null in what is appended.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Table {
     handle: Detached<Arc<Handle>>,
     name: String,
     id: u32,
-    /// How many columns it had.
+    /// How many columns the table had when Python asked for it.
     columns: usize,
 }
 
@@ -98,7 +98,7 @@ impl Table {
         }
     }
 
-    /// The columns that it had.
+    /// These columns.
     fn schema(&self) -> PyResult<SchemaRef> {
         let table = self.table()?;
         let fields = table.schema().arrow().fields().iter().take(self.columns);
@@ -175,7 +175,7 @@ pub(crate) fn kept_field(field: &Arc<Field>) -> PyResult<Field> {
     Ok(Field::new(field.name(), kept, field.is_nullable()))
 }
 
-/// Rows with nulls in the columns that their table got since.
+/// Adds nulls to rows for the columns of their table that they lack.
 fn filled_up(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     let own = batch.schema_ref().fields();
     let Some(lacking) = schema

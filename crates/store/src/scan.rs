@@ -119,7 +119,7 @@ impl Scan {
         }
     }
 
-    /// Only the first columns of the table, so many.
+    /// Only the first `columns` columns of the table.
     pub(crate) fn of_first(mut self, columns: usize) -> Self {
         let schema = &self.table.entry.schema;
         if columns < schema.arrow().fields().len() {

@@ -219,8 +219,8 @@ impl Target {
         Arc::clone(self.table.schema().arrow())
     }
 
-    /// For each column of the table, its place among those of a file; none if the file lacks it and
-    /// may.
+    /// For each column of the table, its place among those of a file; none if the file lacks a
+    /// column that it need not have.
     pub(super) fn places(&self, file: &str, found: &Schema) -> Result<Vec<Option<usize>>> {
         let (table, schema) = (self.table.name(), self.table.schema().arrow());
         for field in found.fields() {

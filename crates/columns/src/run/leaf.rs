@@ -182,8 +182,8 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         self.reader.directory().columns().len()
     }
 
-    /// Whether the leaf has a column of its table: not one that the table got later, in which its
-    /// rows are null.
+    /// Whether the leaf has a column of its table. In columns that were added to the table later
+    /// its rows are null.
     pub fn has(&self, column: usize) -> bool {
         column < self.columns() - 1
     }

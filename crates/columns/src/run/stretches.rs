@@ -83,8 +83,8 @@ impl Stretches {
         self.stretches.push((set, rows));
     }
 
-    /// Gives all sets the columns of the widest: before its last column, which is one of sequence
-    /// numbers, a set gets columns of nulls for those that it lacks.
+    /// Gives all sets as many columns as the widest has: columns of nulls before the last one,
+    /// which has the sequence numbers.
     pub(super) fn fill_up(&mut self) {
         let Some(widest) = self.sets.iter().max_by_key(|set| set.len()).cloned() else {
             return;

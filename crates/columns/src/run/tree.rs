@@ -36,7 +36,7 @@ impl Runs<I64Order> for ColumnRuns {
     }
 
     fn admits(&self, form: RowForm) -> bool {
-        // The table may have got columns since the tree was created.
+        // Columns may have been added to the table since the tree was created.
         form.variable_columns == FORM && form.fixed_bytes <= Runs::form(self).fixed_bytes
     }
 

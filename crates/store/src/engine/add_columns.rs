@@ -2,7 +2,8 @@
 //!
 //! Rows in pages and in the log stay as they are: rows with fewer columns than their table are null
 //! in the others. Rows in memory get these nulls when the checkpoint that has the columns is
-//! published, under the commit lock: whatever a head has, it has all columns of its view's table.
+//! published, under the commit lock, so that all rows in memory have all columns of their table in
+//! the newest view.
 
 use std::sync::Arc;
 
@@ -43,8 +44,8 @@ impl Engine {
     }
 }
 
-/// Gives rows in memory the columns that their tables have in a new catalogue. The caller holds the
-/// commit lock.
+/// Adds nulls to the rows in memory for the columns that only the new catalogue has. The caller
+/// holds the commit lock.
 pub(super) fn fill_up(active: &Generation, old: &Catalogue, new: &Catalogue) {
     for id in active.tables() {
         if let (Some(old), Some(new)) = (old.get(id), new.get(id))

@@ -17,7 +17,8 @@
 //!    has it, so every row below `visible` is in the reader's view.
 //! 5. If a view has columns that rows in memory lack, heads that have them take the place of the
 //!    others under the commit lock, just before the view is published: no commit adds to a head
-//!    that is being replaced. Readers of an earlier view find its columns in them, too.
+//!    that is being replaced. A reader of an earlier view reads the columns that it knows, which
+//!    are the first ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -128,7 +129,7 @@ impl<V> Order<V> {
         Ok(first)
     }
 
-    /// Publishes a view with the same active generation. It is made under the commit lock.
+    /// Publishes a view with the same active generation. `view` is called under the commit lock.
     pub(super) fn publish(&self, view: impl FnOnce() -> V) {
         let next = self.next.lock();
         let sequence = next.sequence;

@@ -126,8 +126,8 @@ impl EncodedRows {
         self.bytes.into_mutable().ok()
     }
 
-    /// The columns of a table with this schema, or what is wrong with them. Columns that the table
-    /// got later have no values.
+    /// The columns of a table with this schema, or what is wrong with them. Columns that were
+    /// added to the table later are null.
     pub(crate) fn decode(&self, schema: &TableSchema) -> Result<Vec<ArrayRef>, &'static str> {
         if self.columns > schema.places().len() {
             return Err("its rows do not have the columns of their table");

@@ -96,8 +96,8 @@ impl Generation {
         self.heads.write().insert(table, Arc::new(head));
     }
 
-    /// Gives the rows of a table a null in each column that it has got and they lack. Nothing may
-    /// be added meanwhile.
+    /// Adds nulls to the rows of a table for the columns of `schema` that they lack. No rows may be
+    /// added meanwhile.
     pub(crate) fn fill_up(&self, table: TableId, schema: &TableSchema) {
         if let Some(head) = self.head(table) {
             let rows = head.runs(u64::MAX);

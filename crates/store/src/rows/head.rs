@@ -321,8 +321,8 @@ impl Head {
         Ok((kept, RowsInOrder::new(newest).into_run()?))
     }
 
-    /// The head of the table once it has this schema, with columns added. Nothing may be added
-    /// meanwhile.
+    /// A head with the same rows and deletions, whose rows are null in the columns of `schema` that
+    /// they lack. No rows may be added meanwhile.
     pub(crate) fn filled_up(&self, schema: &TableSchema) -> Self {
         let runs = self.runs(u64::MAX);
         let runs = runs.iter().map(|run| Arc::new(run.filled_up(schema)));

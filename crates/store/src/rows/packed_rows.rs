@@ -172,8 +172,8 @@ impl PackedRows {
         })
     }
 
-    /// The rows as those of a table with this schema, or what is wrong with them. Columns that the
-    /// table got later have no values.
+    /// The rows as those of a table with this schema, or what is wrong with them. Columns that
+    /// were added to the table later are null.
     pub(crate) fn decode(&self, schema: &TableSchema) -> Result<SortedBatch, &'static str> {
         self.decode_within(schema, UNPACKED_BYTES_MAX)
     }

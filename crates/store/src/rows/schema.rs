@@ -278,8 +278,12 @@ impl TableSchema {
         })
     }
 
-    /// Columns of all nulls after the `columns` that some rows have, for those that the table got
-    /// later; or why the rows are none of such a table.
+    /// Adds a column of nulls to the first `columns` of some rows for each further one of the
+    /// table.
+    ///
+    /// # Errors
+    ///
+    /// The time is not among them, or a further column requires values.
     pub(crate) fn fill_up(
         &self,
         mut columns: Vec<ArrayRef>,

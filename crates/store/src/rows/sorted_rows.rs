@@ -214,8 +214,7 @@ impl SortedRows {
         Some(Self::new(columns, places, Some(Vec::new().into()), size))
     }
 
-    /// The rows as those of their table once it has this schema: without values in the columns that
-    /// it got.
+    /// The same rows, null in the columns of `schema` that they lack.
     pub(crate) fn filled_up(&self, schema: &TableSchema) -> Self {
         let columns = schema.fill_up(self.columns().to_vec(), self.len());
         let columns = columns.expect("the columns that a table gets are nullable");

@@ -85,7 +85,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Rows of a leaf in a column of the table: nulls in one that the table got after the leaf was
+    /// Decodes a column of rows of a leaf; nulls if it was added to the table after the leaf was
     /// written.
     ///
     /// # Errors

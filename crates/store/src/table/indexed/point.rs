@@ -118,7 +118,7 @@ fn find_in_tree<S: PageRead>(
                 if column == kind.time() {
                     Ok(Value::Int(time))
                 } else if !leaf.has(column) {
-                    // The table got it after the leaf was written.
+                    // It was added to the table after the leaf was written.
                     Ok(Value::Null)
                 } else {
                     leaf.value_at(column, row)
