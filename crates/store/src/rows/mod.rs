@@ -5,6 +5,7 @@ mod batch_builder;
 mod batch_memory;
 mod batch_rows;
 mod block_ref;
+mod column_record;
 mod column_types;
 mod columns;
 mod copy;
@@ -38,6 +39,7 @@ pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource}
 pub(crate) use batch_memory::BatchMemory;
 pub(crate) use batch_rows::BatchRows;
 pub(crate) use block_ref::BlockRef;
+pub(crate) use column_record::ColumnRecord;
 pub(crate) use column_types::to_stored;
 pub(crate) use copy::{approach, copy};
 #[cfg(test)]
@@ -55,7 +57,7 @@ pub(crate) use packing::Packing;
 pub(crate) use rows_in_order::{RowsInOrder, project};
 pub use salvaged_table::{Gap, SalvagedTable};
 pub use schema::TableSchema;
-pub(crate) use schema::{ColumnPlace, ColumnRecord, check_columns};
+pub(crate) use schema::{ColumnPlace, check_columns};
 pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
 pub use stop::StopHandle;
 pub(crate) use table_entry::TableEntry;
