@@ -63,10 +63,10 @@ impl Engine {
     }
 
     fn flush_all_sealed(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
-        if self.view().sealed().is_empty() {
+        let view = self.view();
+        if view.sealed().is_empty() {
             return Ok(());
         }
-        let view = self.view();
         let sealed: usize = view.sealed().iter().map(|generation| generation.bytes()).sum();
         drop(view);
         self.pace.measure(sealed, || self.flush_sealed(|_, _| Ok(())))

@@ -28,7 +28,7 @@ pub(super) struct Pace(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What a slow flush takes for a MiB of rows; zero before the first flush.
+    /// The time for a MiB of rows in recent slow flushes; zero before the first flush.
     recent: Duration,
     under_way: Option<UnderWay>,
     /// Threads are slowed one after another, as they share the flush.
@@ -47,7 +47,7 @@ impl UnderWay {
         now.duration_since(self.begun) / self.mib
     }
 
-    /// What it will take for a MiB of rows, if it is half done.
+    /// Estimates the time for a MiB of rows, as if the flush were half done.
     fn expected_for_a_mib(&self, now: Instant) -> Duration {
         2 * self.taken_for_a_mib(now)
     }
@@ -90,7 +90,8 @@ impl State {
         };
         // Flushes that push down take several times as long as others, and it is those that writers
         // would wait for.
-        self.recent = flush.taken_for_a_mib(now).max(self.recent * 7 / 8);
+        let taken = flush.taken_for_a_mib(now);
+        self.recent = taken.max((self.recent * 7 + taken) / 8);
     }
 
     /// How long a commit of `bytes` waits at `now`, without its turn.

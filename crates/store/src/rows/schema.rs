@@ -269,8 +269,10 @@ impl TableSchema {
             )));
         }
         let fields: Vec<FieldRef> = self.arrow.fields().iter().chain(columns).cloned().collect();
+        #[cfg(feature = "times")]
+        super::zones::check(&Schema::new(columns.to_vec()))?;
         let time = self.arrow.field(self.time).name();
-        let schema = Self::new(Arc::new(Schema::new(fields)), time)?;
+        let schema = Self::in_any_zone(Arc::new(Schema::new(fields)), time)?;
         Ok(Self {
             key: self.key.clone(),
             ..schema

@@ -29,7 +29,7 @@ const STEPS: usize = 40;
 const COLUMNS: usize = 3;
 const ADDED_MAX: usize = 4;
 
-/// What a table holds after a number of steps.
+/// The columns and rows that the table is expected to have.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct State {
     /// How many columns were added.

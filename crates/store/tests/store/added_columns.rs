@@ -290,7 +290,7 @@ fn rows_are_saved_without_columns_that_no_catalogue_names() {
     let older = store.create_table("t", schema()).expect("fresh");
     append(&older, 0..100);
     store.flush().expect("flushes");
-    // Of each catalogue page in the file, its checkpoint and its place.
+    // The number of the checkpoint and the offset in the file, for each catalogue page.
     let catalogues = |bytes: &[u8]| -> Vec<(u64, usize)> {
         let pages = pages_of(bytes, PAGE).into_iter().filter(|at| bytes[at + 4] == 3);
         let number = |at: usize| u64::from_le_bytes(bytes[at + 16..at + 24].try_into().expect("eight bytes"));
