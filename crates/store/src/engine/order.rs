@@ -308,7 +308,8 @@ mod loom_models {
         });
     }
 
-    /// A commit beside a flush, which excludes seals and publishes a view made from the present one.
+    /// A commit beside a flush, which excludes seals and publishes a view made from the present
+    /// one.
     fn publish_beside_a_commit(view: fn(&View) -> View) {
         explore(3, move || {
             let store = Store::new();
