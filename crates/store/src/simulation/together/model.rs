@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
-use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_schema::{DataType, Field, Schema};
 
 use super::super::workload::columns;
 use crate::error::Result;
@@ -23,7 +24,7 @@ pub(super) enum Kind {
     Grid,
 }
 
-/// A row. Ids ascend in the order of arrival, and the text follows from the id.
+/// A row. Ids ascend in the order of arrival, and all values but the time follow from the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
     pub(super) time: i64,
@@ -43,21 +44,52 @@ pub(super) fn text(id: i64) -> usize {
     usize::try_from(id % 5).unwrap_or_default()
 }
 
-pub(super) fn batch(rows: &[Row]) -> RecordBatch {
-    let times = rows.iter().map(|row| row.time);
-    let texts: StringArray = rows.iter().map(|row| TEXTS[text(row.id)]).collect();
-    RecordBatch::try_new(
-        columns(),
-        vec![
-            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
-            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.id))),
-            Arc::new(texts),
-        ],
-    )
-    .expect("columns of one length")
+/// Ids are this far apart: the rest of an id says how many of the columns that were added to its
+/// table the row has values in.
+pub(super) const ID_STEP: i64 = 8;
+
+/// The most columns that are added to a table.
+pub(super) const ADDED_MAX: usize = 7;
+
+/// How many of the added columns, the first ones, a row may have values in.
+pub(super) fn width(id: i64) -> usize {
+    usize::try_from(id % ID_STEP).unwrap_or_default()
 }
 
-/// The rows of a scan, whose texts must be those of their ids, and which must be in order.
+/// The value of a row in an added column.
+pub(super) fn added(id: i64, column: usize) -> Option<i64> {
+    let number = i64::try_from(column).unwrap_or_default();
+    let has_value = column < width(id) && id / ID_STEP % 3 != number % 3;
+    has_value.then(|| id / ID_STEP % 50 * 10 + number)
+}
+
+pub(super) fn added_name(column: usize) -> String {
+    format!("added {column}")
+}
+
+pub(super) fn added_field(column: usize) -> Field {
+    Field::new(added_name(column), DataType::Int64, true)
+}
+
+/// A batch of rows for a table with so many added columns.
+pub(super) fn batch(rows: &[Row], columns_added: usize) -> RecordBatch {
+    let times = rows.iter().map(|row| row.time);
+    let texts: StringArray = rows.iter().map(|row| TEXTS[text(row.id)]).collect();
+    let mut arrays: Vec<ArrayRef> = vec![
+        Arc::new(TimestampMillisecondArray::from_iter_values(times)),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.id))),
+        Arc::new(texts),
+    ];
+    let mut fields = columns().fields().to_vec();
+    for column in 0..columns_added {
+        let values: Int64Array = rows.iter().map(|row| added(row.id, column)).collect();
+        arrays.push(Arc::new(values));
+        fields.push(Arc::new(added_field(column)));
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length")
+}
+
+/// The rows of a scan, whose values must be those of their ids, and which must be in order.
 pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for batch in scan {
@@ -67,7 +99,13 @@ pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
         let texts = batch.column(2).as_string::<i32>();
         for ((&time, &id), found) in times.values().iter().zip(ids.values()).zip(texts) {
             assert_eq!(found, TEXTS[text(id)], "the text of row {id}");
+            assert!(width(id) + 3 <= batch.num_columns(), "row {id} lacks columns");
             rows.push(Row { time, id });
+        }
+        for (column, array) in batch.columns()[3..].iter().enumerate() {
+            for (id, found) in ids.values().iter().zip(array.as_primitive::<Int64Type>()) {
+                assert_eq!(found, added(*id, column), "row {id} in the added column {column}");
+            }
         }
     }
     assert!(rows.is_sorted(), "rows of one time stand as they arrived");
@@ -88,6 +126,8 @@ pub(super) struct Model {
     expired: BTreeMap<Key, i64>,
     keep: Option<i64>,
     pub(super) is_paused: bool,
+    /// How many columns were added to the table.
+    pub(super) columns_added: usize,
 }
 
 impl Model {
@@ -99,6 +139,7 @@ impl Model {
             expired: BTreeMap::new(),
             keep: None,
             is_paused: false,
+            columns_added: 0,
         }
     }
 

@@ -3,10 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::super::model::{Kind, Row, batch};
-use super::{Models, Run, TABLES};
+use arrow_array::RecordBatch;
+
+use super::super::model::{ADDED_MAX, ID_STEP, Kind, Row, added_field, batch, width};
+use super::{Models, Run, TABLES, columns_added};
 use crate::error::{Error, Result};
 use crate::mark::Mark;
+use crate::store::Table;
 
 /// One change of the store, of which all is there or nothing.
 #[derive(Debug, Clone)]
@@ -18,33 +21,47 @@ pub(super) enum Change {
     /// Takes back the rows since the mark, which begin with this id.
     Retract(Mark, i64),
     Keep(usize, Option<i64>),
+    /// Adds columns to a table until it has so many of them.
+    AddColumns(usize, usize),
     Flush,
 }
 
 impl Run {
-    /// Rows of these times, whose ids follow.
-    pub(super) fn rows(&mut self, times: impl Iterator<Item = i64>) -> Vec<Row> {
-        let first = self.next;
-        let rows: Vec<Row> = times.zip(first..).map(|(time, id)| Row { time, id }).collect();
-        self.next += i64::try_from(rows.len()).unwrap_or_default();
+    /// Rows of a table at these times, whose ids follow. They have values in all columns that were
+    /// added to it, or in some.
+    pub(super) fn rows(&mut self, number: usize, times: impl Iterator<Item = i64>) -> Vec<Row> {
+        let mut width = self.models[number].columns_added;
+        if self.below(3) == 0 {
+            width = self.rng.index(width + 1);
+        }
+        let first = self.next + i64::try_from(width).unwrap_or_default();
+        let rows: Vec<Row> = times
+            .zip(0..)
+            .map(|(time, number)| Row {
+                time,
+                id: first + number * ID_STEP,
+            })
+            .collect();
+        self.next += i64::try_from(rows.len()).unwrap_or_default() * ID_STEP;
         rows
     }
 
     /// In order, a little late, or all over the place.
-    pub(super) fn some_rows(&mut self, count: i64) -> Vec<Row> {
+    pub(super) fn some_rows(&mut self, number: usize, count: i64) -> Vec<Row> {
         let first = self.now;
         match self.below(5) {
             0 | 1 => {
                 self.now += count;
-                self.rows(first..first + count)
+                self.rows(number, first..first + count)
             }
-            2 => self.rows((first - count..first).rev()),
+            2 => self.rows(number, (first - count..first).rev()),
             3 => {
                 self.now += count / 2;
                 let late = 1 + self.below(60);
-                self.rows((first..first + count).map(|at| first + (at - first) / 2 - at * 7919 % late))
+                let times = (first..first + count).map(|at| first + (at - first) / 2 - at * 7919 % late);
+                self.rows(number, times)
             }
-            _ => self.rows((0..count).map(|at| first - (at * 7919 + first) % 20_000)),
+            _ => self.rows(number, (0..count).map(|at| first - (at * 7919 + first) % 20_000)),
         }
     }
 
@@ -65,14 +82,14 @@ impl Run {
 
     pub(super) fn some_change(&mut self) -> Change {
         let number = self.rng.index(TABLES.len());
-        match self.below(12) {
+        match self.below(13) {
             0 => Change::Delete(number, self.some_times()),
             1 => Change::Flush,
             2 | 3 => {
                 let mut parts = Vec::new();
                 for (number, (_, kind)) in TABLES.iter().enumerate() {
                     let count = 1 + self.below(200);
-                    let rows = self.some_rows(count);
+                    let rows = self.some_rows(number, count);
                     // Nothing else of a table with a key is changed in the same commit.
                     let times = (*kind != Kind::Keyed).then(|| self.some_times());
                     parts.push((number, times, rows));
@@ -89,23 +106,31 @@ impl Run {
                 self.marks.truncate(which);
                 Change::Retract(mark, first)
             }
+            6 if TABLES[number].1 != Kind::Grid && self.models[number].columns_added < ADDED_MAX => {
+                let has = self.models[number].columns_added;
+                Change::AddColumns(number, has + 1 + self.rng.index((ADDED_MAX - has).min(2)))
+            }
             _ => {
                 let count = self.count(number);
-                Change::Append(number, self.some_rows(count))
+                Change::Append(number, self.some_rows(number, count))
             }
         }
     }
 
     fn perform(&self, change: &Change) -> Result<()> {
         match change {
-            Change::Append(number, rows) => self.table(*number).append(&batch(rows)).map(drop),
+            Change::Append(number, rows) => {
+                let (table, rows) = self.table_and_batch(*number, rows);
+                table.append(&rows).map(drop)
+            }
             Change::Group(parts) => {
                 let mut group = self.store().write_batch();
                 for (number, times, rows) in parts {
                     if let Some(times) = times {
                         group.delete_range(&self.table(*number), times.clone())?;
                     }
-                    group.append(&self.table(*number), &batch(rows))?;
+                    let (table, rows) = self.table_and_batch(*number, rows);
+                    group.append(&table, &rows)?;
                 }
                 group.commit().map(drop)
             }
@@ -115,16 +140,45 @@ impl Run {
                 let keep = keep.map(|keep| Duration::from_millis(keep.unsigned_abs()));
                 self.table(*number).set_retention(keep)
             }
+            Change::AddColumns(number, to) => {
+                let has = self.models[*number].columns_added;
+                let added = (has..*to).map(added_field);
+                let table = self.store().add_columns(TABLES[*number].0, added)?;
+                assert_eq!(columns_added(table.schema()), *to);
+                Ok(())
+            }
             Change::Flush => self.store().flush(),
         }
+    }
+
+    /// A handle of a table and a batch for it: one from before columns were added, if there is one
+    /// that has all columns in which the rows have values.
+    pub(super) fn table_and_batch(&self, number: usize, rows: &[Row]) -> (Table, RecordBatch) {
+        let width = rows.first().map_or(0, |row| width(row.id));
+        let older = self.older[number].clone();
+        let older = older.filter(|table| width <= columns_added(table.schema()));
+        let table = older.unwrap_or_else(|| self.table(number));
+        let columns = columns_added(table.schema());
+        (table, batch(rows, columns))
     }
 
     /// Does a change; returns whether it is done. If that is unknown, the store is opened again.
     pub(super) fn change(&mut self, change: &Change) -> bool {
         self.say(change);
+        if let Change::AddColumns(number, _) = change
+            && self.older[*number].is_none()
+        {
+            self.older[*number] = Some(self.table(*number));
+        }
         match self.perform(change) {
             Ok(()) => {
                 model(change, &mut self.models);
+                match change {
+                    Change::Append(..) | Change::Group(_) | Change::Delete(..) | Change::Retract(..) => {
+                        self.may_be_lost();
+                    }
+                    Change::Keep(..) | Change::AddColumns(..) | Change::Flush => self.is_durable(),
+                }
                 true
             }
             Err(error) if matches!(error, Error::NoSpace { .. }) || error.is_for_want_of_descriptors() => {
@@ -164,6 +218,7 @@ pub(super) fn model(change: &Change, models: &mut Models) {
         Change::Delete(number, times) => models[*number].delete(times),
         Change::Retract(_, first) => models[0].retract(*first),
         Change::Keep(number, keep) => models[*number].keep(*keep),
+        Change::AddColumns(number, to) => models[*number].columns_added = *to,
         Change::Flush => {}
     }
 }

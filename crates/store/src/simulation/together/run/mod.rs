@@ -17,7 +17,7 @@ use crate::disk::sim::{SimDisk, Trace};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::mark::Mark;
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::rows::TableSchema;
 use crate::store::{RetentionPause, Store, Table};
 use crate::table::{Grid, Layout};
@@ -40,9 +40,14 @@ pub(super) struct Run {
     store: Option<Store>,
     reader: Option<Arc<Store>>,
     models: Models,
+    /// What the tables had after each change that loss of power may undo, from the last one that it
+    /// may not. Empty if commits return once they are on the disk.
+    states: Vec<Models>,
     views: Vec<View>,
     marks: Vec<(Mark, i64)>,
     pauses: [Option<RetentionPause>; TABLES.len()],
+    /// Handles from before columns were added.
+    older: [Option<Table>; TABLES.len()],
     /// For each of the two indexed tables a follower in the reader's process, and then one in the
     /// process that writes.
     followers: [[Follower; 2]; 2],
@@ -69,6 +74,29 @@ fn create_table(store: &Store, number: usize) -> Table {
     store.create_table_as(name, schema, layout).expect("fresh")
 }
 
+/// How many columns were added to a table.
+fn columns_added(schema: &TableSchema) -> usize {
+    schema.arrow().fields().len() - columns().fields().len()
+}
+
+fn found(store: &Store, number: usize) -> Vec<Row> {
+    let found = store.table(TABLES[number].0).and_then(|table| table.range(..));
+    found.and_then(rows_of).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Fails unless the tables of a store have what they have in the models.
+fn check_all(store: &Store, models: &Models) -> Result<(), String> {
+    for (number, model) in models.iter().enumerate() {
+        model.check(&found(store, number))?;
+        let table = store.table(TABLES[number].0).expect("there");
+        let columns_added = columns_added(table.schema());
+        if columns_added != model.columns_added {
+            return Err(format!("{columns_added} columns of {number} were added"));
+        }
+    }
+    Ok(())
+}
+
 fn open_to_read(disk: &SimDisk, options: Options) -> Arc<Store> {
     let engine = Engine::open_to_read(Arc::new(disk.clone()), Path::new(STORE), options);
     Arc::new(Store::new(engine.expect("opens")))
@@ -91,7 +119,12 @@ impl Run {
     pub(super) fn new(seed: u64) -> Self {
         let disk = SimDisk::new(seed);
         let begun = Some(disk.record());
-        let options = options().head_bytes((64 << 10) << (seed % 3));
+        let options = options()
+            .head_bytes((64 << 10) << (seed % 3))
+            .durability(match seed % 4 {
+                0 => Durability::Relaxed,
+                _ => Durability::Always,
+            });
         let store = open(&disk, options.clone()).expect("creates");
         let models = std::array::from_fn(|number| {
             let table = create_table(&store, number);
@@ -106,10 +139,12 @@ impl Run {
             options,
             store: Some(store),
             reader,
+            states: Vec::new(),
             models,
             views: Vec::new(),
             marks: Vec::new(),
             pauses: Default::default(),
+            older: Default::default(),
             followers: Default::default(),
             now: 0,
             next: 0,
@@ -140,27 +175,30 @@ impl Run {
         self.log.push(what);
     }
 
-    fn check_all(&self, models: &Models) -> Result<(), String> {
-        for (number, model) in models.iter().enumerate() {
-            model.check(&self.found(number))?;
+    /// Loss of power may undo the last change.
+    fn may_be_lost(&mut self) {
+        if self.options.durability == Durability::Relaxed {
+            self.states.push(self.models.clone());
         }
-        Ok(())
     }
 
-    fn found(&self, number: usize) -> Vec<Row> {
-        let found = self.table(number).range(..).and_then(rows_of);
-        found.unwrap_or_else(|error| panic!("{error}"))
+    /// Loss of power undoes nothing that was done until now.
+    fn is_durable(&mut self) {
+        self.states.clear();
+        self.may_be_lost();
     }
 
     /// Every table has what it must have.
     fn check_now(&mut self) {
         for number in 0..TABLES.len() {
-            let found = self.found(number);
+            let found = found(self.store(), number);
             let model = &mut self.models[number];
             model
                 .check(&found)
                 .unwrap_or_else(|problem| panic!("now: {problem}"));
             model.saw(&found);
+            let added = self.models[number].columns_added;
+            assert_eq!(columns_added(self.table(number).schema()), added);
         }
     }
 
@@ -220,13 +258,13 @@ impl Run {
         self.models[number].pause(true);
         let (mark, first, snapshot) = (self.table(number).mark(), self.next, self.store().snapshot());
         let count = self.count(number);
-        let rows = self.rows(FAR..FAR + count);
+        let rows = self.rows(number, FAR..FAR + count);
         self.do_change(&Change::Append(number, rows));
         while self.below(3) == 0 {
             // Rows that are appended to the same table since the mark would be taken back, too.
             let other = (number + 1) % TABLES.len();
             let count = self.count(other);
-            let rows = self.some_rows(count);
+            let rows = self.some_rows(other, count);
             self.do_change(&Change::Append(other, rows));
             if self.below(2) == 0 {
                 self.do_change(&Change::Flush);
@@ -238,6 +276,7 @@ impl Run {
                 let put = self.table(number).put_back(&snapshot, FAR..);
                 put.expect("a sound disk");
                 self.models[number].delete(&(FAR..=i64::MAX));
+                self.may_be_lost();
             }
             Kind::Keyed | Kind::Grid => self.do_change(&Change::Delete(number, FAR..=i64::MAX)),
         }
@@ -264,6 +303,7 @@ impl Run {
         let put = self.table(number).put_back(&view.snapshot, times.clone());
         put.expect("a sound disk");
         self.models[number].put_back(&view.models[0][number], &times);
+        self.may_be_lost();
     }
 
     /// Drops a table and creates another one of its name, or renames one for a moment.
@@ -280,11 +320,13 @@ impl Run {
         self.say(("drops", name));
         let was = self.table(number);
         self.store().drop_table(name).expect("a sound disk");
-        let gone = was.append(&batch(&[Row { time: 0, id: 0 }]));
+        let gone = was.append(&batch(&[Row { time: 0, id: 0 }], columns_added(was.schema())));
         assert!(matches!(gone, Err(Error::NoSuchTable { .. })), "{gone:?}");
         drop(self.pauses[number].take());
+        self.older[number] = None;
         let table = create_table(self.store(), number);
         self.models[number] = Model::new(kind, table.id());
+        self.is_durable();
         if number < 2 {
             for followers in &mut self.followers {
                 followers[number] = Follower::default();

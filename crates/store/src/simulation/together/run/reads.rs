@@ -5,8 +5,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, StringArray};
 use bedload_columns::{Operator, Predicate};
 
-use super::super::model::{Row, TEXTS, rows_of, text};
-use super::{Run, TABLES};
+use super::super::model::{Row, TEXTS, added, added_name, rows_of, text};
+use super::{Run, TABLES, columns_added};
 use crate::error::Result;
 use crate::scan::Scan;
 use crate::store::Value;
@@ -20,6 +20,9 @@ enum Condition {
     /// Rows with the same text as the row of this id.
     TextOf(i64),
     WithoutText,
+    /// Rows with the same value in an added column as the row of this id.
+    AddedOf(usize, i64),
+    WithoutAdded(usize),
 }
 
 impl Condition {
@@ -29,6 +32,10 @@ impl Condition {
             Self::From(first) => id >= first,
             Self::TextOf(other) => TEXTS[text(id)].is_some() && text(id) == text(other),
             Self::WithoutText => TEXTS[text(id)].is_none(),
+            Self::AddedOf(column, other) => {
+                added(id, column).is_some() && added(id, column) == added(other, column)
+            }
+            Self::WithoutAdded(column) => added(id, column).is_none(),
         }
     }
 
@@ -44,6 +51,11 @@ impl Condition {
                 scan.filter("text", compare(Operator::Eq, &literal))
             }
             Self::WithoutText => scan.filter("text", Predicate::is_null()),
+            Self::AddedOf(column, other) => {
+                let literal = Int64Array::from(vec![added(other, column)]);
+                scan.filter(&added_name(column), compare(Operator::Eq, &literal))
+            }
+            Self::WithoutAdded(column) => scan.filter(&added_name(column), Predicate::is_null()),
         }
     }
 }
@@ -76,10 +88,13 @@ impl Run {
             1 => near.time..=near.time,
             _ => from..=from + self.below(3000),
         };
-        let condition = match self.below(6) {
+        let columns = columns_added(snapshot.schema(name).expect("there"));
+        let condition = match self.below(8) {
             0 => Condition::From(near.id - self.below(100)),
             1 => Condition::TextOf(near.id),
             2 => Condition::WithoutText,
+            3 if columns > 0 => Condition::AddedOf(self.rng.index(columns), near.id),
+            4 if columns > 0 => Condition::WithoutAdded(self.rng.index(columns)),
             _ => Condition::Any,
         };
         let is_reverse = self.below(2) == 0;
@@ -108,8 +123,14 @@ impl Run {
         if is_now {
             let last = all.iter().rfind(|row| row.time == near.time);
             let found = self.table(number).get(near.time).expect("a sound disk");
-            let found = found.as_ref().and_then(|row| row.value(1));
-            assert_eq!(found, last.map(|row| Value::Int(row.id)));
+            let found = found.as_ref();
+            let id = found.and_then(|row| row.value(1));
+            assert_eq!(id, last.map(|row| Value::Int(row.id)));
+            for column in 0..columns {
+                let value = found.and_then(|row| row.value(3 + column));
+                let wanted = last.and_then(|row| added(row.id, column));
+                assert_eq!(value, wanted.map(Value::Int));
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::super::workload::STORE;
-use super::super::model::{batch, rows_of};
-use super::{Models, Run, TABLES};
+use super::super::model::rows_of;
+use super::{Models, Run, TABLES, columns_added};
 use crate::disk::sim::Access;
 use crate::mark::Mark;
 use crate::store::Snapshot;
@@ -35,13 +35,19 @@ impl Run {
         let mut found = Vec::new();
         for (name, _) in TABLES {
             let rows = view.snapshot.range(name, ..).and_then(rows_of);
-            found.push(rows.unwrap_or_else(|error| panic!("{error}")));
+            let columns = columns_added(view.snapshot.schema(name).expect("there"));
+            found.push((rows.unwrap_or_else(|error| panic!("{error}")), columns));
         }
         let check = |models: &Models| {
             models
                 .iter()
                 .zip(&found)
-                .try_for_each(|(model, rows)| model.check(rows))
+                .try_for_each(|(model, (rows, columns))| {
+                    if model.columns_added != *columns {
+                        return Err(format!("{columns} columns were added"));
+                    }
+                    model.check(rows)
+                })
         };
         let mut problem = Ok(());
         let holds = |models: &Models| {
@@ -53,18 +59,21 @@ impl Run {
         let models = view.models.iter().position(holds);
         let models = models.unwrap_or_else(|| panic!("a view, ours: {}: {problem:?}", view.is_ours));
         view.models = vec![view.models.swap_remove(models)];
-        for (model, rows) in view.models[0].iter_mut().zip(&found) {
+        for (model, (rows, _)) in view.models[0].iter_mut().zip(&found) {
             model.saw(rows);
         }
     }
 
     pub(super) fn hold(&mut self, is_ours: bool) {
+        self.say(("holds a view, ours", is_ours));
         let snapshot = if is_ours {
             self.store().snapshot()
         } else {
             let reader = self.reader.as_ref().expect("it is open");
             reader.refresh().expect("a sound disk");
-            reader.snapshot()
+            let snapshot = reader.snapshot();
+            self.is_durable();
+            snapshot
         };
         let models = vec![self.models.clone()];
         self.views.push(View {
@@ -79,9 +88,11 @@ impl Run {
 
     /// Finds what is new since the last time, in the tables that are indexed.
     pub(super) fn follow(&mut self, is_ours: bool) {
+        self.say(("follows, ours", is_ours));
         if !is_ours {
             let reader = self.reader.as_ref().expect("it is open");
             reader.refresh().expect("a sound disk");
+            self.is_durable();
         }
         for (number, (name, _)) in TABLES.iter().enumerate().take(2) {
             let table = if is_ours {
@@ -110,16 +121,15 @@ impl Run {
         self.now += 12_000;
         // No two of them have a time in common.
         let count = self.below(30);
-        let between = self.rows((0..count).map(|at| first + 2 * (at * 331 % 6000) + 1));
+        let between = self.rows(short, (0..count).map(|at| first + 2 * (at * 331 % 6000) + 1));
         let count = 2000 + self.below(4000);
-        let rows = self.rows((0..count).map(|at| first + 2 * (count - at)));
+        let rows = self.rows(long, (0..count).map(|at| first + 2 * (count - at)));
         self.say(("interrupts", long, rows.len(), short, between.len()));
         let is_armed = Arc::new(AtomicBool::new(true));
         let taken = Arc::new(Mutex::new(None));
-        let (other, ours) = (self.table(short), self.store().clone());
+        let ((other, append), ours) = (self.table_and_batch(short, &between), self.store().clone());
         let reader = self.reader.clone().expect("it is open");
         let data = Path::new(STORE).join("data");
-        let append = batch(&between);
         self.disk.interrupt(Access::Write, &data, {
             let (is_armed, taken) = (is_armed.clone(), taken.clone());
             move || {
@@ -130,18 +140,20 @@ impl Run {
                 }
             }
         });
-        let table = self.table(long);
-        table.append(&batch(&rows)).expect("a sound disk");
+        let (table, batch) = self.table_and_batch(long, &rows);
+        table.append(&batch).expect("a sound disk");
         is_armed.store(false, Ordering::Relaxed);
         self.disk.interrupt(Access::Write, &data, || {});
         let mut views = Vec::new();
         let taken = taken.lock().take();
         if let Some(taken) = taken {
             self.models[short].append(&between);
+            self.is_durable();
             views.extend(taken);
         }
         let before = self.models.clone();
         self.models[long].append(&rows);
+        self.may_be_lost();
         for (snapshot, is_ours) in views {
             let models = vec![before.clone(), self.models.clone()];
             self.views.push(View {
