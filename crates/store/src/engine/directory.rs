@@ -181,7 +181,10 @@ pub(super) fn begin_data_file(
         .create(&begun)
         .map_err(|source| Error::io(&begun, "create", source))?;
     lock.add_data(disk, dir, &begun)?;
-    Ok(PageFile::new(begun, file, page_bytes, cache_pages))
+    let file = PageFile::new(begun, file, page_bytes, cache_pages);
+    // So that closing the store on a full disk needs no space.
+    file.write_log_end(0)?;
+    Ok(file)
 }
 
 /// Makes the data file that was begun the store's, durably.

@@ -16,7 +16,7 @@ use crate::pages::{
 };
 use crate::rows::Generation;
 use crate::table::{BlockFiles, Catalogue};
-use crate::wal::{Follower, Log, Record};
+use crate::wal::{Follower, Log, Record, check_end};
 
 /// How often a reader begins again because the writer made a checkpoint meanwhile.
 pub(super) const ATTEMPTS: usize = 10_000;
@@ -177,7 +177,9 @@ impl Opening<'_> {
         let blocks = BlockFiles::new(self.disk.clone(), self.dir, store_id, Arc::new(cache), checkpoint);
         let generation = Generation::new(superblock.log_start, superblock.next_sequence);
         let log_dir = self.dir.join(LOG_DIR);
-        let mut follower = Follower::new(self.disk.clone(), log_dir, store_id, superblock.log_start);
+        // Read before the log: what a writer notes there is in the log by then.
+        let durable_to = version.log_end();
+        let mut follower = Follower::new(self.disk.clone(), log_dir.clone(), store_id, superblock.log_start);
         let (mut next_sequence, mut left_out, mut records) = (superblock.next_sequence, 0..0, 0);
         let target = Target {
             path: self.path,
@@ -204,9 +206,14 @@ impl Opening<'_> {
                 break;
             }
         }
+        if let Err(error) = check_end(&**self.disk, &log_dir, follower.position(), durable_to)
+            && newest()?.checkpoint == checkpoint
+        {
+            return Err(error);
+        }
         if !left_out.is_empty() && newest()?.checkpoint != checkpoint {
             let reason = "a checkpoint was made while it was read";
-            return Err(Error::corrupt(&self.dir.join(LOG_DIR), "the log", reason));
+            return Err(Error::corrupt(&log_dir, "the log", reason));
         }
         version.sync()?;
         let mut synced = superblock.log_start;

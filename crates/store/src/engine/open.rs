@@ -198,15 +198,15 @@ impl Begun {
 }
 
 impl Drop for Engine {
-    /// Makes all commits durable, and appends a last record that vouches for them: should a record
-    /// be damaged later, it is not taken for one that was being written. Free page space, and space
-    /// claimed ahead for blocks and for the log, goes back to the file system.
+    /// Makes all commits durable, and leaves word that they are. Free page space, and space claimed
+    /// ahead for blocks and for the log, goes back to the file system.
     fn drop(&mut self) {
         // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {
             return;
         }
-        if let Err(error) = self.log.sync_to(self.log.end()) {
+        let end = self.log.end();
+        if let Err(error) = self.log.sync_to(end) {
             tracing::error!(%error, "whether the newest commits are durable is unknown");
             return;
         }
@@ -217,17 +217,29 @@ impl Drop for Engine {
         if let Err(error) = self.log.give_back() {
             tracing::debug!(%error, "spare segments of the log stay until the store is opened");
         }
-        if !self.view().active().is_empty() {
-            let vouched = self
-                .log
-                .append(&Record::no_op_body())
-                .and_then(|end| self.log.write_to(end));
-            if let Err(error) = vouched {
-                tracing::debug!(%error, "the end of the log could not be marked");
-            }
+        if end > self.view().generations()[0].log_start {
+            self.vouch_for_log(end);
         }
         if let Err(error) = self.log.trim() {
             tracing::debug!(%error, "the last segment of the log keeps its space until the store is opened");
+        }
+    }
+}
+
+impl Engine {
+    /// Leaves word that the log is durable up to `end`: should records be damaged or missing later,
+    /// they are not taken for ones that were being written. A last record vouches for those before
+    /// it, and the data file names their end. Nothing depends on either.
+    fn vouch_for_log(&self, end: u64) {
+        let marked = self
+            .log
+            .append(&Record::no_op_body())
+            .and_then(|end| self.log.write_to(end));
+        if let Err(error) = marked {
+            tracing::debug!(%error, "the end of the log could not be marked");
+        }
+        if let Err(error) = self.pages.note_log_end(end) {
+            tracing::debug!(%error, "the end of the log could not be noted in the data file");
         }
     }
 }

@@ -36,7 +36,7 @@ use crate::options::Options;
 use crate::pages::{CheckpointError, CheckpointMeta, PageFile, Readers, WorkingPages};
 use crate::rows::Generation;
 use crate::table::{BlockFiles, Catalogue, Storage};
-use crate::wal::{Record, replay};
+use crate::wal::{Record, check_end, replay};
 
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
 const DIRTY_SHARE: usize = 4;
@@ -69,6 +69,7 @@ pub(super) fn recover(
         .open(path)
         .map_err(|source| Error::io(path, "open", source))?;
     let (superblock, damage) = PageFile::read_superblock(path, &*file)?;
+    let durable_to = PageFile::read_log_end(&*file);
     let data_id = file
         .identity()
         .map_err(|source| Error::io(path, "read", source))?;
@@ -119,6 +120,7 @@ pub(super) fn recover(
         superblock.store_id,
         superblock.log_start..u64::MAX,
         |record, end, is_durable| {
+            let is_durable = is_durable || end <= durable_to;
             if !is_durable && !recovery.renew_blocks(&record)? {
                 return Ok(false);
             }
@@ -126,6 +128,7 @@ pub(super) fn recover(
         },
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
+    check_end(&**disk, log_dir, end.position, durable_to)?;
     recovery.give_up_ahead();
     recovery.is_read = true;
     // A damaged superblock belongs to an interrupted checkpoint: had that been completed, the log

@@ -133,7 +133,7 @@ pub fn log(data: &[u8]) {
     }
     let _ = replay(&disk, dir, store_id, 0..u64::MAX, |_, _, _| Ok(true));
     let remains = LogRemains::find(&disk, dir, &mut Vec::new()).expect("a sound disk");
-    let _ = remains.replay(Some(store_id), 0, &mut Vec::new(), |_, _, _| Ok(()));
+    let _ = remains.replay(Some(store_id), (0, position), &mut Vec::new(), |_, _, _| Ok(()));
 }
 
 #[cfg(test)]

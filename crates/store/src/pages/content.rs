@@ -21,7 +21,8 @@ pub(crate) struct Content {
     /// The pages of trees, by page id.
     pages: Vec<(u32, Page)>,
     catalogue: CatalogueText,
-    /// Fields of the superblock that are changed once it is known what they should be.
+    /// Fields of the superblock, and the log end, that are changed once it is known what they should
+    /// be.
     changes: Vec<(u8, u64)>,
 }
 
@@ -65,7 +66,7 @@ impl Content {
         *part = text.into();
     }
 
-    /// Changes a field of the superblock.
+    /// Changes a field of the superblock, or the log end.
     pub(crate) fn change_superblock(&mut self, which: u8, bytes: &[u8]) {
         if let Some(value) = Reader::new(bytes).u64() {
             self.changes.push((which, value));
@@ -101,7 +102,7 @@ impl Content {
         superblock.catalogue_bytes = directory.bytes;
         for (which, value) in self.changes {
             let low = u32::try_from(value & u64::from(u32::MAX)).expect("masked");
-            match which % 8 {
+            match which % 9 {
                 0 => superblock.log_start = value,
                 1 => superblock.next_sequence = value,
                 2 => superblock.next_generation = value,
@@ -109,7 +110,8 @@ impl Content {
                 4 => superblock.map_leaves = low,
                 5 => superblock.catalogue_bytes = low,
                 6 => superblock.map_root.page = low,
-                _ => superblock.catalogue.page = low,
+                7 => superblock.catalogue.page = low,
+                _ => file.write_log_end(value)?,
             }
         }
         file.write_superblock(&superblock)

@@ -14,6 +14,7 @@ mod extents;
 #[cfg(feature = "file-pages")]
 mod file_pages;
 mod latches;
+mod log_end;
 mod page;
 mod page_file;
 mod page_map;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::cache::Cache;
 use super::extents::Extent;
+use super::log_end;
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_map::Slot;
 use super::readers::Readers;
@@ -431,6 +432,20 @@ impl PageFile {
             }
             (Err(bad), Err(_)) => Err(bad),
         }
+    }
+
+    /// Notes that the log is durable up to a position. To be synced.
+    pub(crate) fn write_log_end(&self, log_end: u64) -> Result<()> {
+        self.file
+            .write_at(log_end::LOG_END_OFFSET, &log_end::encode(log_end))
+            .map_err(|source| Error::io(&self.path, "write", source))
+    }
+
+    /// Up to where the log had been durable, as far as a data file says so.
+    pub(crate) fn read_log_end(file: &dyn DiskFile) -> u64 {
+        let mut bytes = [0; log_end::LOG_END_BYTES];
+        let read = file.read_at(log_end::LOG_END_OFFSET, &mut bytes).ok();
+        read.and_then(|()| log_end::decode(&bytes)).unwrap_or(0)
     }
 
     pub(super) fn offset(&self, place: u32) -> u64 {

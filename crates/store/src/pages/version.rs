@@ -54,6 +54,11 @@ impl PageVersion {
         sync_to_read(&*self.file.file).map_err(|source| Error::io(self.path(), "sync", source))
     }
 
+    /// Up to where the log had been durable, as far as the data file says so.
+    pub(crate) fn log_end(&self) -> u64 {
+        PageFile::read_log_end(&*self.file.file)
+    }
+
     /// Reads the page from the disk, past the cache, and checks it.
     pub(crate) fn check(&self, id: PageId) -> Result<()> {
         let slot = self.map.get(id).unwrap_or_default();

@@ -100,6 +100,12 @@ impl WorkingPages {
         self.file.write_superblock(superblock)
     }
 
+    /// Notes durably that the log is durable up to a position.
+    pub(crate) fn note_log_end(&self, log_end: u64) -> Result<()> {
+        self.file.write_log_end(log_end)?;
+        self.file.sync()
+    }
+
     /// The cache of the data file, which other files of the store share.
     pub(crate) fn cache(&self) -> Arc<Cache> {
         self.file.cache.clone()

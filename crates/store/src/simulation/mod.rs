@@ -16,6 +16,7 @@ mod faults;
 mod full;
 mod given_back;
 mod groups;
+mod log_end;
 mod marks;
 mod places;
 mod points;

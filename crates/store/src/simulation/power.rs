@@ -32,7 +32,7 @@ fn interleaved_trace(seed: u64, operations: usize, durability: Durability) -> (T
     let mut writers: Vec<Writer> = (0..WRITERS)
         .map(|number| Writer::new(number, operations, seed))
         .collect();
-    let store = open(&disk, options().durability(durability)).expect("creates");
+    let mut store = open(&disk, options().durability(durability)).expect("creates");
     create_tables(&store).expect("fresh tables");
     let mut snapshot = store.snapshot();
     while writers.iter().any(|writer| !writer.is_done()) {
@@ -46,6 +46,11 @@ fn interleaved_trace(seed: u64, operations: usize, durability: Durability) -> (T
         match rng.below(40) {
             0 => store.flush().expect("a sound disk"),
             1 => snapshot = store.snapshot(),
+            2 => {
+                drop((snapshot, store));
+                store = open(&disk, options().durability(durability)).expect("opens again");
+                snapshot = store.snapshot();
+            }
             _ => {}
         }
     }

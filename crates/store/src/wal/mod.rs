@@ -17,4 +17,4 @@ pub(crate) use follower::Follower;
 pub(crate) use log::{Log, Pending};
 pub(crate) use record::{BODY_BYTES_MAX, Record};
 pub(crate) use remains::LogRemains;
-pub(crate) use replay::replay;
+pub(crate) use replay::{check_end, replay};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::reader::SegmentReader;
 use super::record::Record;
+use super::replay::check_end;
 use super::segment::{Header, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -55,9 +56,9 @@ impl<'d> LogRemains<'d> {
 
     /// Gives every whole record from position `from` on to `apply`, in order, with the position
     /// after it and whether something shows that it had been durable, as in
-    /// [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with
-    /// it the errors of `apply`. Returns how many records were applied. Segments of other stores
-    /// than `store_id` are left out.
+    /// [`replay`](super::replay::replay), or it ends at or before position `durable_to`; adds what is
+    /// damaged or missing to `problems`, and with it the errors of `apply`. Returns how many
+    /// records were applied. Segments of other stores than `store_id` are left out.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl<'d> LogRemains<'d> {
     pub(crate) fn replay(
         &self,
         store_id: Option<[u8; 16]>,
-        from: u64,
+        (from, durable_to): (u64, u64),
         problems: &mut Vec<Error>,
         mut apply: impl FnMut(Record, u64, bool) -> Result<()>,
     ) -> Result<u64> {
@@ -111,7 +112,7 @@ impl<'d> LogRemains<'d> {
             // Records after the beginning of the next segment were given up when that was begun.
             let limit = self.segments.get(index + 1).map_or(u64::MAX, |(start, _)| *start);
             let next_segment = self.segments.get(index + 1).map_or(0, |(start, _)| *start);
-            let mut durable = next_segment;
+            let mut durable = next_segment.max(durable_to);
             let mut position = end;
             let mut found = Ok(());
             while let Some(frame) = keep(&mut found, reader.next_frame(position, limit)) {
@@ -154,6 +155,8 @@ impl<'d> LogRemains<'d> {
         if self.segments.is_empty() {
             let place = format!("the log at position {from}");
             problems.push(Error::corrupt(&self.dir, place, "there is no segment"));
+        } else {
+            problems.extend(check_end(self.disk, &self.dir, end, durable_to).err());
         }
         Ok(records)
     }
@@ -255,7 +258,7 @@ mod tests {
             lost.iter().for_each(spoil);
             let (mut problems, mut found) = (Vec::new(), Vec::new());
             let remains = LogRemains::find(&disk, dir, &mut problems).expect("a sound directory");
-            let replayed = remains.replay(Some(STORE), 0, &mut problems, |_, end, _| {
+            let replayed = remains.replay(Some(STORE), (0, 0), &mut problems, |_, end, _| {
                 found.push(end);
                 Ok(())
             });
@@ -294,7 +297,7 @@ mod tests {
             let remains = LogRemains::find(&disk, Path::new("/log"), &mut problems).expect("a sound disk");
             let is_read = start <= COUNTER_MAX;
             assert_eq!(problems.is_empty(), is_read, "{problems:?}");
-            let records = remains.replay(Some(STORE), 0, &mut problems, |_, _, _| Ok(()));
+            let records = remains.replay(Some(STORE), (0, 0), &mut problems, |_, _, _| Ok(()));
             assert_eq!(records.expect("a sound disk"), u64::from(is_read), "{start:x}");
             assert!(!problems.is_empty(), "records before it are missing");
         }

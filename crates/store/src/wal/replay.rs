@@ -77,6 +77,21 @@ pub(crate) fn replay(
     Ok(end)
 }
 
+/// Fails if the log, which was found to end at position `end`, had been `durable` up to a later one.
+pub(crate) fn check_end(disk: &dyn Disk, dir: &Path, end: u64, durable: u64) -> Result<()> {
+    if end >= durable {
+        return Ok(());
+    }
+    let segments = list_of_store(disk, dir).unwrap_or_default();
+    let last = segments.iter().rfind(|(start, _)| *start <= end);
+    let place = format!("the log at position {end}");
+    let reason = format!(
+        "it ends there, and was durable up to position {durable} when the store was closed: rows are missing that only \
+         a backup may have"
+    );
+    Err(Error::corrupt(last.map_or(dir, |(_, path)| path), place, reason))
+}
+
 /// Reads a segment up to the beginning of the next one: what follows was given up when that one was
 /// begun. It also stops at position `until`: bytes that are read there may be older than those that
 /// are read after them.

@@ -17,9 +17,8 @@ fn rows(batch: i32) -> Vec<TestRow> {
         .collect()
 }
 
-/// A small store, closed or as a killed process leaves it; and the rows it has, by order of
-/// arrival.
-fn build(path: &Path, close: bool) -> Vec<TestRow> {
+/// A small store, which is open, and the rows it has, by order of arrival.
+fn create(path: &Path) -> (Store, Vec<TestRow>) {
     let store = Options::new()
         .create(true)
         .page_bytes(4096)
@@ -32,11 +31,39 @@ fn build(path: &Path, close: bool) -> Vec<TestRow> {
         append(&table, &rows(batch)).expect("appends");
         all.extend(rows(batch));
     }
-    drop(table);
-    if close {
-        store.close().expect("closes");
+    (store, all)
+}
+
+/// A small store that was left with its rows in the log.
+fn build(path: &Path) -> Vec<TestRow> {
+    create(path).1
+}
+
+/// Copies the files of a store as they are.
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("creates");
+    for entry in fs::read_dir(from).expect("reads") {
+        let path = entry.expect("reads").path();
+        let to = to.join(path.file_name().expect("it has a name"));
+        if path.is_dir() {
+            copy_files(&path, &to);
+        } else {
+            fs::copy(&path, &to).expect("copies");
+        }
     }
-    all
+}
+
+/// Zeroes the end of the newest segment: the mark that closing leaves after the last batch, if it
+/// is there, and a part of that batch. Returns the segment.
+fn tear(path: &Path) -> PathBuf {
+    let log = fs::read_dir(path.join("log")).expect("reads");
+    let segment = log.map(|entry| entry.expect("reads").path()).max();
+    let segment = segment.expect("a segment");
+    let mut bytes = fs::read(&segment).expect("reads");
+    let end = bytes.iter().rposition(|&byte| byte != 0).expect("records") + 1;
+    bytes[end - 100..end].fill(0);
+    fs::write(&segment, bytes).expect("writes");
+    segment
 }
 
 /// All rows by order of arrival.
@@ -51,7 +78,7 @@ fn read(path: &Path) -> Result<Vec<TestRow>, Error> {
 fn records_without_the_header_of_their_segment_are_damage() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");
-    let all = build(&path, false);
+    let all = build(&path);
     let log = fs::read_dir(path.join("log")).expect("reads");
     let segments = log.map(|entry| entry.expect("reads").path());
     let last = segments.max().expect("a segment");
@@ -216,7 +243,7 @@ fn damage_that_keeps_a_store_from_being_opened_is_named_with_the_way_out() {
 fn a_missing_log_is_noticed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");
-    build(&path, false);
+    build(&path);
     for entry in fs::read_dir(path.join("log")).expect("reads") {
         fs::remove_file(entry.expect("reads").path()).expect("removes");
     }
@@ -237,17 +264,12 @@ fn a_missing_log_is_noticed() {
 fn a_torn_tail_is_cut_off_and_writing_goes_on() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");
-    let expected = build(&path, false);
-    let segment = fs::read_dir(path.join("log"))
-        .expect("reads")
-        .map(|entry| entry.expect("reads").path())
-        .max();
-    let segment = segment.expect("a segment");
-    let mut bytes = fs::read(&segment).expect("reads");
-    let end = bytes.iter().rposition(|&byte| byte != 0).expect("records") + 1;
-    // The mark that closing left behind the last batch, and a part of that batch.
-    bytes[end - 100..end].fill(0);
-    fs::write(&segment, bytes).expect("writes");
+    // As a process that was killed leaves it.
+    let open = dir.path().join("open");
+    let (store, expected) = create(&open);
+    copy_files(&open, &path);
+    drop(store);
+    tear(&path);
     let all_but_last = expected.len() - BATCH as usize;
     assert_eq!(read(&path).expect("opens"), expected[..all_but_last]);
     let store = Store::open(&path).expect("opens");
@@ -260,4 +282,30 @@ fn a_torn_tail_is_cut_off_and_writing_goes_on() {
     let mut rows_now = expected[..all_but_last].to_vec();
     rows_now.extend(rows(BATCHES));
     assert_eq!(read(&path).expect("opens"), rows_now);
+}
+
+#[test]
+fn a_torn_tail_of_a_store_that_was_closed_is_damage() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let expected = build(&path);
+    let segment = tear(&path);
+    let opened = [true, false].map(|reads| Options::new().read_only(reads).open(&path));
+    for error in opened.map(|opened| opened.expect_err("rows are missing")) {
+        let message = error.to_string();
+        let way_out = format!("`bedload salvage {} NEW`", path.display());
+        for part in [
+            &*segment.to_string_lossy(),
+            "was durable up to",
+            &way_out,
+            "backup",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+    let saved = dir.path().join("saved");
+    let report = salvage(&path, &saved).expect("salvages");
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    let all_but_last = expected.len() - BATCH as usize;
+    assert_eq!(read(&saved).expect("opens"), expected[..all_but_last]);
 }

@@ -136,6 +136,8 @@ struct Source<'d> {
     /// Whether the catalogue is that of the superblock.
     is_catalogue_current: bool,
     log: LogRemains<'d>,
+    /// Up to where the log had been durable, as far as is known.
+    log_end: u64,
 }
 
 impl<'d> Source<'d> {
@@ -149,6 +151,7 @@ impl<'d> Source<'d> {
         let file = disk
             .open(&data)
             .map_err(|source| Error::io(&data, "open", source))?;
+        let log_end = PageFile::read_log_end(&*file);
         let superblock = match PageFile::read_superblock(&data, &*file) {
             // A damaged superblock belongs to an interrupted checkpoint, and nothing is missing,
             // unless the log that the other one needs is gone: then there was a newer checkpoint,
@@ -195,6 +198,7 @@ impl<'d> Source<'d> {
             catalogue,
             is_catalogue_current,
             log,
+            log_end,
         })
     }
 }
@@ -245,9 +249,9 @@ impl Source<'_> {
         apply: impl FnMut(Record, u64, bool) -> Result<()>,
     ) -> Result<u64> {
         let superblock = self.superblock.as_ref();
-        let from = self.log_start();
+        let positions = (self.log_start(), self.log_end);
         let store_id = superblock.map(|found| found.store_id);
-        self.log.replay(store_id, from, problems, apply)
+        self.log.replay(store_id, positions, problems, apply)
     }
 }
 
