@@ -21,8 +21,8 @@ pub(crate) struct Content {
     /// The pages of trees, by page id.
     pages: Vec<(u32, Page)>,
     catalogue: CatalogueText,
-    /// Fields of the superblock, and the log end, that are changed once it is known what they should
-    /// be.
+    /// Fields of the superblock, and the log end, that are changed once it is known what they
+    /// should be.
     changes: Vec<(u8, u64)>,
 }
 

@@ -77,7 +77,8 @@ pub(crate) fn replay(
     Ok(end)
 }
 
-/// Fails if the log, which was found to end at position `end`, had been `durable` up to a later one.
+/// Fails if the log, which was found to end at position `end`, had been durable up to a later one,
+/// `durable`.
 pub(crate) fn check_end(disk: &dyn Disk, dir: &Path, end: u64, durable: u64) -> Result<()> {
     if end >= durable {
         return Ok(());
