@@ -28,7 +28,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, check_for_interrupts, pg_sys};
 
 use crate::error::{fail, name_of};
 use crate::index::Index;
-use crate::key::{Entry, Form};
+use crate::key::{Entry, Form, RowValues};
 use crate::pending;
 
 /// A lock on a key of an index, or on those that have its hash.
@@ -328,15 +328,11 @@ impl Violation {
         form: Form,
         entry: &Entry,
     ) -> Self {
-        let values = form.values_of(entry);
-        let mut nulls: Vec<bool> = values.iter().map(Option::is_none).collect();
-        let values = values
-            .into_iter()
-            .map(|value| value.unwrap_or(pg_sys::Datum::from(0_usize)));
-        let mut values: Vec<pg_sys::Datum> = values.collect();
+        let mut row = RowValues::default();
+        form.values_of(entry, &mut row);
+        let (values, nulls) = (row.values.as_mut_ptr(), row.nulls.as_mut_ptr());
         // SAFETY: the caller's; the arrays have an element for each column.
-        let key =
-            unsafe { pg_sys::BuildIndexValueDescription(index, values.as_mut_ptr(), nulls.as_mut_ptr()) };
+        let key = unsafe { pg_sys::BuildIndexValueDescription(index, values, nulls) };
         Self {
             table,
             index,

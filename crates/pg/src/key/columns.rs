@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "values come and go as datums")]
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
@@ -10,7 +11,7 @@ use pgrx::pg_sys;
 use super::comparator::Comparator;
 use super::entry::EntryLen;
 use super::kind::Kind;
-use super::value::Stored;
+use super::value::{RowMemory, RowValues, Stored};
 
 const NULL_BEFORE: u8 = 0;
 const VALUE: u8 = 1;
@@ -20,6 +21,8 @@ const ABOVE: u8 = 255;
 
 /// Ends a byte string: no other zero is followed by this.
 const END: u8 = 1;
+/// Bytes of such a zero and what follows it.
+const END_LEN: usize = 2;
 /// Follows a zero within a byte string.
 const ESCAPED: u8 = 255;
 
@@ -229,7 +232,7 @@ impl Column {
                 self.direct(&mut end);
                 let mut at = 0;
                 loop {
-                    at += bytes.get(at..)?.iter().position(|&byte| byte == end[0])?;
+                    at += memchr::memchr(end[0], bytes.get(at..)?)?;
                     if *bytes.get(at + 1)? == end[1] {
                         break at + 2;
                     }
@@ -318,28 +321,44 @@ impl Column {
         }
     }
 
-    /// The value of the bytes of one, allocated in the current memory context.
-    fn datum_of(&self, bytes: &[u8]) -> pg_sys::Datum {
-        let mut bytes = bytes.to_vec();
-        self.direct(&mut bytes);
-        match self.bytes {
-            Bytes::Number(kind) => kind.datum_of(kind.integer_of_bytes(&bytes)),
-            Bytes::Uuid => self.stored.datum_of(&bytes),
-            Bytes::Strings => {
-                let mut value = Vec::with_capacity(bytes.len());
-                let mut rest = bytes.iter();
-                while let Some(&byte) = rest.next() {
-                    if byte == 0 && rest.next() != Some(&ESCAPED) {
-                        break;
-                    }
-                    value.push(byte);
-                }
-                self.stored.datum_of(&value)
-            }
-            Bytes::Compared(_) => self
-                .stored
-                .datum_of(self.compared_value(&bytes).unwrap_or_default()),
+    /// Takes the bytes of a value off the beginning of a key; `None` if there is none, or not all of
+    /// it.
+    fn take_value<'k>(&self, key: &mut &'k [u8]) -> Option<&'k [u8]> {
+        if let Some((&VALUE, rest)) = key.split_first()
+            && let Some(len) = self.len_of(rest)
+        {
+            return take(key, 1 + len).map(|value| &value[1..]);
         }
+        self.take(key);
+        None
+    }
+
+    /// The value of the bytes of one, in the memory of its row; `None` if they are damaged.
+    fn datum_of(&self, bytes: &[u8], memory: &mut RowMemory) -> Option<pg_sys::Datum> {
+        let mut bytes = Cow::Borrowed(bytes);
+        if self.is_descending {
+            self.direct(bytes.to_mut());
+        }
+        Some(match self.bytes {
+            Bytes::Number(kind) => kind.datum_of(kind.integer_of_bytes(&bytes)),
+            Bytes::Uuid => self.stored.datum_of(&bytes, memory),
+            Bytes::Strings => {
+                let value = &bytes[..bytes.len().checked_sub(END_LEN)?];
+                if !value.contains(&0) {
+                    return Some(self.stored.datum_of(value, memory));
+                }
+                let mut unescaped = Vec::with_capacity(value.len());
+                let mut rest = value.iter();
+                while let Some(&byte) = rest.next() {
+                    unescaped.push(byte);
+                    if byte == 0 {
+                        rest.next();
+                    }
+                }
+                self.stored.datum_of(&unescaped, memory)
+            }
+            Bytes::Compared(_) => self.stored.datum_of(self.compared_value(&bytes)?, memory),
+        })
     }
 }
 
@@ -496,27 +515,24 @@ impl Columns {
         key_len
     }
 
-    /// The values of an entry, allocated in the current memory context; `None` for nulls. Values
-    /// that a damaged entry lacks are null.
-    pub(super) fn values(&self, mut key: &[u8], mut payload: &[u8]) -> Vec<Option<pg_sys::Datum>> {
-        let mut values = Vec::with_capacity(self.keys.len() + self.included.len());
+    /// Puts the values of an entry into `row`, in place of those that it has. Values that a damaged
+    /// entry lacks are null.
+    pub(super) fn values(&self, mut key: &[u8], mut payload: &[u8], row: &mut RowValues) {
+        let columns = self.keys.len() + self.included.len();
+        row.begin(columns, key.len() + payload.len());
         for column in &self.keys {
-            let part = column.take(&mut key);
-            let value = match part {
-                Part::Value(bytes) if !column.is_lossy() && column.len_of(bytes).is_some() => {
-                    Some(column.datum_of(bytes))
-                }
-                _ => None,
-            };
-            let is_inexact = value.is_some() && column.is_in_payload() && take(&mut payload, 1) == Some(&[1]);
+            let bytes = column.take_value(&mut key).filter(|_| !column.is_lossy());
+            let is_inexact = bytes.is_some() && column.is_in_payload() && take(&mut payload, 1) == Some(&[1]);
             let width = column.stored.width().filter(|_| is_inexact);
             let exact = width.and_then(|width| take(&mut payload, width));
-            values.push(exact.map_or(value, |bytes| Some(column.stored.datum_of(bytes))));
+            row.push_with(|memory| match exact {
+                Some(exact) => Some(column.stored.datum_of(exact, memory)),
+                None => bytes.and_then(|bytes| column.datum_of(bytes, memory)),
+            });
         }
         for stored in &self.included {
-            values.push(take_included(*stored, &mut payload));
+            row.push_with(|memory| take_included(*stored, &mut payload, memory));
         }
-        values
     }
 }
 
@@ -528,7 +544,7 @@ fn take<'p>(bytes: &mut &'p [u8], len: usize) -> Option<&'p [u8]> {
 }
 
 /// Takes a column of `INCLUDE` off the beginning of a payload; `None` of a null.
-fn take_included(stored: Stored, payload: &mut &[u8]) -> Option<pg_sys::Datum> {
+fn take_included(stored: Stored, payload: &mut &[u8], memory: &mut RowMemory) -> Option<pg_sys::Datum> {
     if take(payload, 1)? == [0] {
         return None;
     }
@@ -536,7 +552,7 @@ fn take_included(stored: Stored, payload: &mut &[u8]) -> Option<pg_sys::Datum> {
         Some(width) => width,
         None => usize::from(u16::from_le_bytes(*take(payload, 2)?.first_chunk()?)),
     };
-    take(payload, len).map(|bytes| stored.datum_of(bytes))
+    take(payload, len).map(|bytes| stored.datum_of(bytes, memory))
 }
 
 /// A byte that has a key lie behind all that begin like it.

@@ -3,12 +3,13 @@
 #![expect(unsafe_code, reason = "addresses of rows come as pointers")]
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 use bedload_trees::I64Order;
 use pgrx::pg_sys;
+use triomphe::ThinArc;
 
 use super::columns::{Column, Columns, Part};
+use super::value::RowValues;
 
 /// An entry of an index, in its order.
 ///
@@ -20,15 +21,15 @@ pub(crate) struct Entry {
     /// The prefix of its key.
     pub(crate) prefix: u64,
     pub(crate) tie: u64,
-    /// Its key and its payload, unless it is an integer.
-    bytes: Option<Rc<Bytes>>,
+    /// Its key and then its payload, unless it is an integer: one allocation, as scans and sorts
+    /// have many entries.
+    bytes: Option<ThinArc<Described, u8>>,
 }
 
+/// What the bytes of an entry are.
 #[derive(Debug)]
-struct Bytes {
+struct Described {
     columns: &'static Columns,
-    /// The key, then the payload.
-    bytes: Box<[u8]>,
     key_len: usize,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct EntryRef<'p> {
 
 /// Bytes of memory that an entry takes beside itself and those of its key and payload, if it has
 /// any.
-const ALLOCATION_BYTES: usize = 64;
+const ALLOCATION_BYTES: usize = 48;
 
 /// Set in the tie of a null.
 const NULL: u64 = 1 << 48;
@@ -87,14 +88,11 @@ impl Entry {
 
     /// The entry of columns, whose key is the first `key_len` bytes, and its payload the others.
     pub(super) fn of_bytes(columns: &'static Columns, bytes: &[u8], key_len: usize, tie: u64) -> Self {
+        let described = Described { columns, key_len };
         Self {
             prefix: columns.prefix(&bytes[..key_len]),
             tie,
-            bytes: Some(Rc::new(Bytes {
-                columns,
-                bytes: bytes.into(),
-                key_len,
-            })),
+            bytes: Some(ThinArc::from_header_and_slice(described, bytes)),
         }
     }
 
@@ -116,7 +114,7 @@ impl Entry {
     /// The entry on its page.
     pub(crate) fn borrowed(&self) -> EntryRef<'_> {
         let (key, payload) = match &self.bytes {
-            Some(bytes) => bytes.bytes.split_at(bytes.key_len),
+            Some(bytes) => bytes.slice.split_at(bytes.header.header.key_len),
             None => (&[][..], &[][..]),
         };
         EntryRef {
@@ -129,15 +127,19 @@ impl Entry {
 
     /// The columns of its key; none of an integer.
     pub(crate) fn key_columns(&self) -> &'static [Column] {
-        self.bytes.as_ref().map_or(&[], |bytes| bytes.columns.keys())
+        self.columns().map_or(&[], Columns::keys)
     }
 
-    /// The values of its columns, allocated in the current memory context; `None` of nulls.
-    pub(crate) fn values(&self) -> Vec<Option<pg_sys::Datum>> {
+    fn columns(&self) -> Option<&'static Columns> {
+        self.bytes.as_ref().map(|bytes| bytes.header.header.columns)
+    }
+
+    /// Puts the values of its columns into `row`; none of an integer.
+    pub(super) fn values(&self, row: &mut RowValues) {
         let EntryRef { key, payload, .. } = self.borrowed();
-        self.bytes
-            .as_ref()
-            .map_or_else(Vec::new, |bytes| bytes.columns.values(key, payload))
+        if let Some(columns) = self.columns() {
+            columns.values(key, payload, row);
+        }
     }
 
     /// Bytes of its key and of its payload.
@@ -151,14 +153,14 @@ impl Entry {
 
     /// Bytes of key and payload.
     pub(crate) fn len_bytes(&self) -> usize {
-        self.bytes.as_ref().map_or(0, |bytes| bytes.bytes.len())
+        self.bytes.as_ref().map_or(0, |bytes| bytes.slice.len())
     }
 
     /// Bytes of memory that it takes beside itself.
     pub(crate) fn bytes_beside(&self) -> usize {
         self.bytes
             .as_ref()
-            .map_or(0, |bytes| ALLOCATION_BYTES + bytes.bytes.len())
+            .map_or(0, |bytes| ALLOCATION_BYTES + bytes.slice.len())
     }
 
     /// Memory that it takes, in entries of integers.
@@ -169,7 +171,7 @@ impl Entry {
     /// The key as trees know it, which `scratch` has if the entry is an integer.
     pub(crate) fn key<'s>(&'s self, scratch: &'s mut [u8; 8]) -> &'s [u8] {
         match &self.bytes {
-            Some(bytes) => &bytes.bytes[..bytes.key_len],
+            Some(bytes) => &bytes.slice[..bytes.header.header.key_len],
             None => {
                 *scratch = self.prefix.to_be_bytes();
                 scratch
@@ -184,11 +186,11 @@ impl Entry {
 
     /// Whether a column of its key is null.
     pub(crate) fn has_null(&self) -> bool {
-        let Some(bytes) = &self.bytes else {
+        let Some(columns) = self.columns() else {
             return self.tie & NULL != 0;
         };
         let mut key = self.borrowed().key;
-        let mut columns = bytes.columns.keys().iter();
+        let mut columns = columns.keys().iter();
         columns.any(|column| matches!(column.take(&mut key), Part::Null { .. }))
     }
 
@@ -237,10 +239,10 @@ impl Entry {
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = self.prefix.cmp(&other.prefix).then_with(|| {
-            let (Some(bytes), Some(_)) = (&self.bytes, &other.bytes) else {
+            let (Some(columns), Some(_)) = (self.columns(), &other.bytes) else {
                 return Ordering::Equal;
             };
-            bytes.columns.compare(self.borrowed().key, other.borrowed().key)
+            columns.compare(self.borrowed().key, other.borrowed().key)
         });
         keys.then(self.tie.cmp(&other.tie))
     }

@@ -14,7 +14,7 @@ use super::comparator::Comparator;
 use super::entry::{Entry, EntryLen, EntryRef, address_of};
 use super::kind::Kind;
 use super::support::{COMPARE_FUNCTION, HASH_FUNCTION, SUPPORT_FUNCTIONS};
-use super::value::Stored;
+use super::value::{RowValues, Stored};
 use crate::compat;
 
 /// The form of an index's entries.
@@ -314,11 +314,14 @@ impl Form {
         }
     }
 
-    /// The values of an entry's columns, allocated in the current memory context; `None` of nulls.
-    pub(crate) fn values_of(self, entry: &Entry) -> Vec<Option<pg_sys::Datum>> {
+    /// Puts the values of an entry's columns into `row`, in place of those that it has.
+    pub(crate) fn values_of(self, entry: &Entry, row: &mut RowValues) {
         match self {
-            Self::Integers(kind) => vec![entry.integer().map(|value| kind.datum_of(value))],
-            Self::Columns(_) => entry.values(),
+            Self::Integers(kind) => {
+                row.begin(1, 0);
+                row.push_with(|_| entry.integer().map(|value| kind.datum_of(value)));
+            }
+            Self::Columns(_) => entry.values(row),
         }
     }
 
@@ -331,9 +334,11 @@ impl Form {
     pub(crate) fn owned(self, entry: EntryRef<'_>) -> Entry {
         match self {
             Self::Integers(_) => Entry::at(entry.prefix, entry.tie),
+            Self::Columns(columns) if entry.payload.is_empty() => {
+                Entry::of_bytes(columns, entry.key, entry.key.len(), entry.tie)
+            }
             Self::Columns(columns) => {
-                let mut bytes = entry.key.to_vec();
-                bytes.extend_from_slice(entry.payload);
+                let bytes = [entry.key, entry.payload].concat();
                 Entry::of_bytes(columns, &bytes, entry.key.len(), entry.tie)
             }
         }

@@ -56,3 +56,4 @@ pub(crate) use form::{EntryOrder, EntryRow, Form, KeyRange};
 pub(crate) use kind::Kind;
 pub(crate) use record::{HEADER_LEN as RECORD_HEADER_LEN, INTEGER_LEN};
 pub(crate) use support::{COMPARE_FUNCTION, HASH_FUNCTION, SUPPORT_FUNCTIONS};
+pub(crate) use value::RowValues;

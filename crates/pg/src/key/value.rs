@@ -12,6 +12,54 @@ pub(crate) struct Stored {
     is_by_value: bool,
 }
 
+/// The values of a row, as the server takes them.
+#[derive(Default)]
+pub(crate) struct RowValues {
+    /// As many as there are columns, and whether each is null.
+    pub(crate) values: Vec<pg_sys::Datum>,
+    pub(crate) nulls: Vec<bool>,
+    memory: RowMemory,
+}
+
+/// Memory of the values of a row that are passed by pointer.
+#[derive(Default)]
+pub(super) struct RowMemory {
+    words: Vec<u64>,
+    used: usize,
+}
+
+impl RowValues {
+    /// Empties it, and makes room for so many values that have so many bytes together: they stay
+    /// where they are put until this is called again.
+    pub(super) fn begin(&mut self, values: usize, bytes: usize) {
+        self.values.clear();
+        self.nulls.clear();
+        let words = bytes.div_ceil(size_of::<u64>()) + values * VALUE_WORDS;
+        self.memory.used = 0;
+        if self.memory.words.len() < words {
+            self.memory.words.resize(words, 0);
+        }
+    }
+
+    /// Appends a value, or a null.
+    pub(super) fn push_with(&mut self, value: impl FnOnce(&mut RowMemory) -> Option<pg_sys::Datum>) {
+        let value = value(&mut self.memory);
+        self.values.push(value.unwrap_or(pg_sys::Datum::null()));
+        self.nulls.push(value.is_none());
+    }
+}
+
+impl RowMemory {
+    /// Room for a value.
+    fn take(&mut self, bytes: usize) -> *mut u64 {
+        let room = &mut self.words[self.used..][..bytes.div_ceil(size_of::<u64>())];
+        self.used += room.len();
+        room.as_mut_ptr()
+    }
+}
+
+/// Words that a value may take beside its bytes: for its header, and to its end.
+const VALUE_WORDS: usize = 2;
 /// Bytes in front of those of a value of variable width, in memory.
 const VARLENA_HEADER_LEN: usize = 4;
 /// Words that are kept on the stack for a value.
@@ -124,13 +172,15 @@ impl Stored {
         pg_sys::Datum::from(memory)
     }
 
-    /// The value of some bytes that [fit](Self::fits), allocated in the current memory context.
-    pub(super) fn datum_of(self, bytes: &[u8]) -> pg_sys::Datum {
-        // SAFETY: allocated here, with room for all of it.
-        unsafe {
-            let memory = pg_sys::palloc0(self.memory_len(bytes).max(1));
-            self.put(bytes, memory.cast())
+    /// The value of some bytes that [fit](Self::fits), for the row that has the memory.
+    pub(super) fn datum_of(self, bytes: &[u8], memory: &mut RowMemory) -> pg_sys::Datum {
+        if self.is_by_value {
+            // SAFETY: nothing is put anywhere.
+            return unsafe { self.put(bytes, std::ptr::null_mut()) };
         }
+        let memory = memory.take(self.memory_len(bytes));
+        // SAFETY: there is room for all of it, and words are aligned to 8.
+        unsafe { self.put(bytes, memory.cast()) }
     }
 
     /// Shows `view` the values of two byte strings that [fit](Self::fits).

@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use super::{Scan, Window};
 use crate::index::Index;
-use crate::key::{Entry, Form};
+use crate::key::{Form, Kind};
 
 /// Bytes of a page of the visibility map before its bits.
 const MAP_HEADER_LEN: u32 = 24;
@@ -175,9 +175,14 @@ impl Scan {
             }
             return;
         }
-        let entry = entry.clone();
+        let Form::Integers(kind) = self.form else {
+            self.form.values_of(entry, &mut self.row);
+            // SAFETY: the caller's.
+            return unsafe { self.form_tuple_of_columns(descriptor) };
+        };
+        let value = entry.integer();
         // SAFETY: the caller's.
-        unsafe { self.form_another_tuple(descriptor, &entry) };
+        unsafe { self.form_another_tuple(descriptor, kind, value) };
     }
 
     /// As [`Scan::form_tuple`], where the tuple before cannot be used again.
@@ -186,12 +191,12 @@ impl Scan {
     ///
     /// As for [`Scan::sees_row`].
     #[inline(never)]
-    unsafe fn form_another_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
-        let Form::Integers(kind) = self.form else {
-            // SAFETY: the caller's.
-            return unsafe { self.form_tuple_of_columns(descriptor, entry) };
-        };
-        let value = entry.integer();
+    unsafe fn form_another_tuple(
+        &mut self,
+        descriptor: pg_sys::IndexScanDesc,
+        kind: Kind,
+        value: Option<i64>,
+    ) {
         // No column is asked for whose kind cannot be returned.
         let mut is_null = value.is_none() || !kind.is_returnable();
         let mut datum = kind.datum_of(value.unwrap_or(0));
@@ -210,34 +215,24 @@ impl Scan {
         }
     }
 
-    /// As [`Scan::form_tuple`], of an entry that is no integer.
+    /// Puts the values of the row into the descriptor as a tuple of the index.
     ///
     /// # Safety
     ///
-    /// As for [`Scan::sees_row`].
-    unsafe fn form_tuple_of_columns(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
+    /// As for [`Scan::sees_row`]; the row has the values of an entry of the index.
+    unsafe fn form_tuple_of_columns(&mut self, descriptor: pg_sys::IndexScanDesc) {
         // SAFETY: the caller's; there are as many values as the index has columns, of their types.
         // The tuple stays until the next one is asked for.
         unsafe {
-            if self.values.is_null() {
-                self.values = pg_sys::AllocSetContextCreateInternal(
-                    self.memory,
-                    c"values of a bedload entry".as_ptr(),
-                    0,
-                    pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-                );
+            if !self.tuple.is_null() {
+                pg_sys::pfree(self.tuple.cast());
             }
-            pg_sys::MemoryContextReset(self.values);
-            let before = pg_sys::MemoryContextSwitchTo(self.values);
-            let values = entry.values();
-            let mut nulls: Vec<bool> = values.iter().map(Option::is_none).collect();
-            let empty = pg_sys::Datum::from(0_usize);
-            let mut values: Vec<_> = values.into_iter().map(|value| value.unwrap_or(empty)).collect();
             let columns = (*descriptor).xs_itupdesc;
-            (*descriptor).xs_itup =
-                pg_sys::index_form_tuple(columns, values.as_mut_ptr(), nulls.as_mut_ptr());
+            let (values, nulls) = (self.row.values.as_mut_ptr(), self.row.nulls.as_mut_ptr());
+            let before = pg_sys::MemoryContextSwitchTo(self.memory);
+            self.tuple = pg_sys::index_form_tuple(columns, values, nulls);
             pg_sys::MemoryContextSwitchTo(before);
+            (*descriptor).xs_itup = self.tuple;
         }
     }
 }

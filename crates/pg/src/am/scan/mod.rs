@@ -31,7 +31,7 @@ use crate::error::fail;
 use crate::head::{Dead, Sorted};
 use crate::index::{Index, Way};
 use crate::interrupts::merge_sort;
-use crate::key::{Entry, Form};
+use crate::key::{Entry, Form, RowValues};
 use crate::pending;
 use crate::reader::Reader;
 use index_only::MAP_PAGES;
@@ -88,8 +88,8 @@ struct Scan {
     /// looking rows up; null at first. Tuples are in the scan's memory.
     tuple: pg_sys::IndexTuple,
     tuple_has_null: bool,
-    /// Memory of such a tuple of several columns, and of its values; null at first.
-    values: pg_sys::MemoryContext,
+    /// The values of such a tuple of columns.
+    row: RowValues,
     slot: *mut pg_sys::TupleTableSlot,
 }
 
@@ -419,7 +419,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             maps: [pg_sys::InvalidBuffer.cast_signed(); MAP_PAGES],
             tuple: std::ptr::null_mut(),
             tuple_has_null: false,
-            values: std::ptr::null_mut(),
+            row: RowValues::default(),
             slot: std::ptr::null_mut(),
         };
         (*descriptor).xs_itupdesc = (*index).rd_att;
