@@ -15,7 +15,7 @@ use bedload_columns::Predicate;
 use crate::engine::Process;
 use crate::error::{Error, Result};
 use crate::mark::{Mark, StoreIdentity, Unseen};
-use crate::rows::{Deletions, Filter, Place, Projection, StopHandle};
+use crate::rows::{Deletions, Filter, Place, Projection, StopHandle, TableSchema};
 use crate::table::{StoredTable, TableRows, View};
 
 /// The most rows of a batch.
@@ -119,12 +119,26 @@ impl Scan {
         }
     }
 
-    /// Only the first `columns` columns of the table.
-    pub(crate) fn of_first(mut self, columns: usize) -> Self {
-        let schema = &self.table.entry.schema;
-        if columns < schema.arrow().fields().len() {
-            self.projection = Projection::new(schema.clone(), (0..columns).collect(), false);
+    /// Only the columns that the table has in an older schema, under the names that they have
+    /// there.
+    pub(crate) fn of_schema(mut self, schema: &TableSchema) -> Self {
+        let mut own = self.table.entry.schema.clone();
+        if std::ptr::eq(schema, &*own) {
+            return self;
         }
+        let columns = schema.arrow().fields().len().min(own.arrow().fields().len());
+        match own.with_names_of(schema) {
+            Some(named) => {
+                own = Arc::new(named);
+                let mut table = StoredTable::clone(&self.table);
+                table.entry.schema = own.clone();
+                self.table = Arc::new(table);
+            }
+            None if columns == own.arrow().fields().len() => return self,
+            None => {}
+        }
+        let with_sequence = self.projection.with_sequence();
+        self.projection = Projection::new(own, (0..columns).collect(), with_sequence);
         self
     }
 
@@ -138,6 +152,44 @@ impl Scan {
     pub(crate) fn since(mut self, unseen: Unseen) -> Self {
         self.filter.set_since(unseen);
         self
+    }
+
+    /// Only the columns of a schema that the table had before columns were
+    /// [added](crate::Store::add_columns) or [renamed](crate::Store::rename_column), under the
+    /// names that they had then, by which [`columns`](Self::columns) and [`filter`](Self::filter)
+    /// find them from now on. For query engines, which plan with a schema; scans of a
+    /// [`Table`](crate::Table) have that of their handle.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let schema = bedload::TableSchema::new(Arc::new(Schema::new(vec![at])), "at")?;
+    /// let before = store.create_table("t", schema)?;
+    /// store.rename_column("t", "at", "time")?;
+    /// let scan = store.snapshot().range("t", ..)?.with_schema(before.schema())?;
+    /// assert_eq!(scan.schema(), before.schema().arrow());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The table had no such schema: its first columns have other types, or it has fewer columns;
+    /// the scan has begun.
+    pub fn with_schema(mut self, schema: &TableSchema) -> Result<Self> {
+        self.check_not_begun()?;
+        if !self.table.entry.schema.begins_with(schema) {
+            return Err(Error::schema(format!(
+                "the schema is none that table {:?} has had",
+                self.table.entry.name
+            )));
+        }
+        let own = self.table.entry.schema.clone();
+        let columns = (0..own.arrow().fields().len()).collect();
+        self.projection = Projection::new(own, columns, self.projection.with_sequence());
+        Ok(self.of_schema(schema))
     }
 
     /// Only these columns, in this order.

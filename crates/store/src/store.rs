@@ -223,6 +223,39 @@ impl Store {
         })
     }
 
+    /// Gives a column of a table another name, also if it is the time or one of the key, and returns
+    /// the table with it. The rows are not touched.
+    ///
+    /// Handles made before keep the name that they have: so do the batches that they append and
+    /// read. Snapshots keep it, too. Takes as long as a flush.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let arrow = Schema::new(vec![
+    /// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+    /// #     Field::new("temp", DataType::Float64, true),
+    /// # ]);
+    /// # store.create_table("t", bedload::TableSchema::new(Arc::new(arrow), "at")?)?;
+    /// let table = store.rename_column("t", "temp", "celsius")?;
+    /// assert_eq!(table.schema().arrow().field(1).name(), "celsius");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or column; the new name is empty or `_sequence`, or is that of a
+    /// column; the disk is full or fails.
+    pub fn rename_column(&self, table: &str, column: &str, new: &str) -> Result<Table> {
+        Ok(Table {
+            shared: self.shared.clone(),
+            table: self.shared.engine.rename_column(table, column, new)?,
+            snap: Snap::Refuse,
+        })
+    }
+
     /// The present state of all tables, to be read as long as the value is held. Taking one copies
     /// nothing; pages that are replaced meanwhile keep their space on the disk until it is dropped.
     #[must_use]

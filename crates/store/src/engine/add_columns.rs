@@ -11,17 +11,13 @@ use arrow_schema::FieldRef;
 
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::Generation;
+use crate::rows::{Generation, TableSchema};
 use crate::table::{Catalogue, Layout, StoredTable};
 
 impl Engine {
-    /// Adds columns to a table durably: with a checkpoint, as tables are created.
+    /// Adds columns to a table durably.
     pub(crate) fn add_columns(&self, name: &str, columns: &[FieldRef]) -> Result<Arc<StoredTable>> {
-        self.check_writable()?;
-        self.with_space(|| {
-            let _flushing = self.flush.lock();
-            self.check_writable()?;
-            let table = self.view().catalogue.named(name)?.clone();
+        self.change_schema(name, |table| {
             if table.layout() != Layout::Indexed {
                 return Err(Error::schema(format!(
                     "table {name:?} is sparse: its blocks have room for the columns that it was created with"
@@ -29,7 +25,22 @@ impl Engine {
             }
             let schema = table.entry.schema.with_columns(columns)?;
             StoredTable::check(&self.pages, &schema, None)?;
-            let (id, schema) = (table.entry.id, Arc::new(schema));
+            Ok(schema)
+        })
+    }
+
+    /// Gives a table another schema durably: with a checkpoint, as tables are created.
+    pub(super) fn change_schema(
+        &self,
+        name: &str,
+        schema: impl Fn(&StoredTable) -> Result<TableSchema>,
+    ) -> Result<Arc<StoredTable>> {
+        self.check_writable()?;
+        self.with_space(|| {
+            let _flushing = self.flush.lock();
+            self.check_writable()?;
+            let table = self.view().catalogue.named(name)?.clone();
+            let (id, schema) = (table.entry.id, Arc::new(schema(&table)?));
             self.seal(true)?;
             self.flush_sealed(|_, catalogue| {
                 if let Some(table) = catalogue.get(id) {
@@ -49,7 +60,7 @@ impl Engine {
 pub(super) fn fill_up(active: &Generation, old: &Catalogue, new: &Catalogue) {
     for id in active.tables() {
         if let (Some(old), Some(new)) = (old.get(id), new.get(id))
-            && !Arc::ptr_eq(&old.entry.schema, &new.entry.schema)
+            && old.entry.schema.places().len() < new.entry.schema.places().len()
         {
             active.fill_up(id, &new.entry.schema);
         }

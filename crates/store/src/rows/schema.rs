@@ -279,6 +279,65 @@ impl TableSchema {
         })
     }
 
+    /// The schema with another name for a column.
+    ///
+    /// # Errors
+    ///
+    /// There is no such column; the new name is empty or `_sequence`, or is that of a column.
+    pub(crate) fn with_renamed(&self, column: &str, new: &str) -> Result<Self> {
+        let renamed = self.position(column)?;
+        if new.is_empty() {
+            return Err(Error::schema(format!(
+                "the new name of column {column:?} is empty"
+            )));
+        }
+        if self.arrow.column_with_name(new).is_some() {
+            return Err(Error::schema(format!("the table has a column {new:?}")));
+        }
+        let mut fields = self.arrow.fields().to_vec();
+        fields[renamed] = Arc::new(Field::clone(&fields[renamed]).with_name(new));
+        let time = fields[self.time].name().clone();
+        let schema = Self::in_any_zone(Arc::new(Schema::new(fields)), &time)?;
+        Ok(Self {
+            key: self.key.clone(),
+            ..schema
+        })
+    }
+
+    /// The schema with the names that columns have in an older or newer schema of the same table;
+    /// `None` if those are its own. A column that the other schema lacks may then have the name of
+    /// one that it has, which is found first.
+    pub(crate) fn with_names_of(&self, other: &Self) -> Option<Self> {
+        let own = self.arrow.fields();
+        let names = other.arrow.fields().iter().map(|field| field.name());
+        if own
+            .iter()
+            .map(|field| field.name())
+            .zip(names.clone())
+            .all(|(own, name)| own == name)
+        {
+            return None;
+        }
+        let mut fields = own.to_vec();
+        for (field, name) in fields.iter_mut().zip(names) {
+            *field = Arc::new(Field::clone(field).with_name(name));
+        }
+        Some(Self {
+            arrow: Arc::new(Schema::new(fields)),
+            ..self.clone()
+        })
+    }
+
+    /// Whether another schema has the first columns of this one, under any names.
+    pub(crate) fn begins_with(&self, other: &Self) -> bool {
+        let (own, others) = (self.arrow.fields(), other.arrow.fields());
+        others.len() <= own.len()
+            && own
+                .iter()
+                .zip(others)
+                .all(|(own, other)| own.data_type() == other.data_type())
+    }
+
     /// Adds a column of nulls to the first `columns` of some rows for each further one of the
     /// table.
     ///

@@ -4,10 +4,10 @@
 //! How many cuts are tried is set by `BEDLOAD_POWER_CUTS` (default: a fixed slice); a failure
 //! prints the one line that runs it again.
 
-mod added_columns;
 mod backup;
 mod blocks;
 mod closing;
+mod columns;
 mod damage;
 mod deletions;
 mod descriptors;

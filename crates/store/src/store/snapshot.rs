@@ -109,7 +109,8 @@ impl Snapshot {
     }
 }
 
-/// The rows of a table in a range of times, as of a view. The scan keeps the store open.
+/// The rows of a table in a range of times, as of a view, in the columns of `table`. The scan keeps
+/// the store open.
 pub(super) fn scan(
     shared: &Arc<Shared>,
     (view, visible): (&Arc<View>, u64),
@@ -123,6 +124,5 @@ pub(super) fn scan(
     };
     let identity = shared.engine.identity();
     let scan = Scan::new(identity, (view.clone(), visible), newest.clone(), times);
-    let columns = table.entry.schema.arrow().fields().len();
-    Ok(scan.of_first(columns).holding(shared.clone()))
+    Ok(scan.of_schema(&table.entry.schema).holding(shared.clone()))
 }

@@ -40,8 +40,9 @@ impl Table {
     }
 
     /// The table's columns, as of when this handle was made: what it appends and reads has these.
-    /// [`Store::add_columns`](crate::Store::add_columns) and [`Store::table`](crate::Store::table)
-    /// give handles with the columns that the table has now.
+    /// [`Store::add_columns`](crate::Store::add_columns),
+    /// [`Store::rename_column`](crate::Store::rename_column) and
+    /// [`Store::table`](crate::Store::table) give handles with the columns that the table has now.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
         &self.table.entry.schema

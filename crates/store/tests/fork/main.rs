@@ -43,7 +43,7 @@ struct Handles {
     begun: Cell<Option<Scan>>,
 }
 
-const ATTEMPTS: [Attempt; 24] = [
+const ATTEMPTS: [Attempt; 25] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
@@ -85,6 +85,9 @@ const ATTEMPTS: [Attempt; 24] = [
     }),
     ("rename a table", |it| it.store.rename_table("t", "renamed")),
     ("add columns", |it| it.store.add_columns("t", []).map(drop)),
+    ("rename a column", |it| {
+        it.store.rename_column("t", "at", "when").map(drop)
+    }),
     ("drop a table", |it| it.store.drop_table("t")),
     ("verify", |it| it.store.verify().map(drop)),
     ("close", |it| it.store.clone().close()),
@@ -272,6 +275,7 @@ fn try_beside_commits() -> std::result::Result<(), String> {
                     keyed.delete_range(..),
                     store.rename_table("t", "renamed"),
                     store.add_columns("t", []).map(drop),
+                    store.rename_column("t", "at", "when").map(drop),
                     store.drop_table("t"),
                     store.flush(),
                 ];

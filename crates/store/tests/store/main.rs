@@ -22,6 +22,7 @@ mod order;
 mod packed;
 mod pages;
 mod reading;
+mod renamed_columns;
 mod retention;
 mod rows;
 mod salvage;

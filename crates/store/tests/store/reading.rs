@@ -122,6 +122,10 @@ fn every_call_that_writes_is_refused() {
     refused("rename", reader.rename_table("t", "u"));
     refused("rename to no name", reader.rename_table("t", ""));
     refused("add columns", reader.add_columns("t", []).map(drop));
+    refused(
+        "rename a column",
+        reader.rename_column("t", "at", "when").map(drop),
+    );
     refused("flush", reader.flush());
     refused("backup", reader.backup(dir.path().join("copy")).map(drop));
     let mut group = reader.write_batch();

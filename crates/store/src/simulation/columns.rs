@@ -1,5 +1,5 @@
-//! Columns that are added between commits, with the power cut anywhere: each row keeps its values,
-//! and is null in the columns that its handle did not have.
+//! Columns that are added and renamed between commits, with the power cut anywhere: each row keeps
+//! its values, and is null in the columns that its handle did not have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +34,15 @@ const ADDED_MAX: usize = 4;
 struct State {
     /// How many columns were added.
     added: usize,
+    /// The names of all columns.
+    names: Vec<String>,
     /// By time: the id of a row, and how many added columns its handle had.
     rows: BTreeMap<i64, (i64, usize)>,
+}
+
+fn names(table: &Table) -> Vec<String> {
+    let fields = table.schema().arrow().fields();
+    fields.iter().map(|field| field.name().clone()).collect()
 }
 
 fn added_column(number: usize) -> Field {
@@ -104,8 +111,11 @@ fn trace(seed: u64) -> Result<(Trace, Vec<State>)> {
     let mut store = open(&disk, options())?;
     store.create_table(TABLE, TableSchema::new(columns(), "at")?)?;
     let mut handles = vec![store.table(TABLE)?];
-    let mut states = vec![State::default()];
-    let mut next = 0;
+    let mut states = vec![State {
+        names: names(&handles[0]),
+        ..State::default()
+    }];
+    let (mut next, mut renamed) = (0, 0);
     let step = |done: &mut dyn FnMut() -> Result<()>| {
         disk.note(Note::Begun { writer: 0 });
         done()?;
@@ -150,10 +160,26 @@ fn trace(seed: u64) -> Result<(Trace, Vec<State>)> {
                     Ok(())
                 })?;
                 state.added += 1;
+                state.names.push(column.name().clone());
                 states.push(state.clone());
                 let mut prepared = Some(prepared);
                 step(&mut || prepared.take().map_or(Ok(()), |batch| batch.commit().map(drop)))?;
                 insert(&mut state);
+            }
+            // Names of old handles are given to other columns.
+            5 | 6 => {
+                let column = rng.index(state.names.len());
+                let used = ["x", "y", "at", "id"][rng.index(4)].to_owned();
+                renamed += 1;
+                let new = match state.names.contains(&used) {
+                    true => format!("renamed {renamed}"),
+                    false => used,
+                };
+                step(&mut || {
+                    handles.push(store.rename_column(TABLE, &state.names[column], &new)?);
+                    Ok(())
+                })?;
+                state.names[column] = new;
             }
             _ => {
                 step(&mut || handle.append(&batch(&handle, ids.clone(), scramble)).map(drop))?;
@@ -176,10 +202,12 @@ fn state_of(store: &Store) -> Result<State> {
     let table = store.table(TABLE)?;
     let mut state = State {
         added: table.schema().arrow().fields().len() - COLUMNS,
+        names: names(&table),
         rows: BTreeMap::new(),
     };
     for found in table.range(..)? {
         let found = found?;
+        assert_eq!(found.schema_ref(), table.schema().arrow());
         let times = found.column(0).as_primitive::<TimestampMillisecondType>();
         let ids = found.column(1).as_primitive::<Int64Type>();
         let added = &found.columns()[COLUMNS..];
@@ -209,6 +237,7 @@ fn as_seen(state: &State) -> State {
     };
     State {
         added: state.added,
+        names: state.names.clone(),
         rows: state.rows.iter().map(|(&time, row)| (time, seen(row))).collect(),
     }
 }
@@ -219,7 +248,7 @@ fn check(store: &Store, state: &State) -> Result<()> {
     let table = store.table(TABLE)?;
     assert_eq!(table.range(..)?.count()?, state.rows.len() as u64);
     for number in 0..state.added {
-        let name = added_column(number).name().clone();
+        let name = state.names[COLUMNS + number].clone();
         let of_row = |&(id, width): &(i64, usize)| value(id, number).filter(|_| number < width);
         let nulls = state.rows.values().filter(|row| of_row(row).is_none()).count();
         let is_null = table.range(..)?.filter(&name, Predicate::is_null())?;
@@ -249,7 +278,7 @@ fn check(store: &Store, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Handles read the columns that they had.
+/// Handles read the columns that they had, under the names that these had.
 fn check_older(handles: &[Table], state: &State) -> Result<()> {
     for handle in handles {
         let mut rows = 0;
@@ -264,7 +293,7 @@ fn check_older(handles: &[Table], state: &State) -> Result<()> {
 }
 
 #[test]
-fn added_columns_and_rows_of_any_width_survive_power_cuts() {
+fn added_and_renamed_columns_survive_power_cuts() {
     let (mut tried, mut widest) = (0, 0);
     for seed in 0.. {
         let (trace, states) = trace(seed).expect("a sound disk");
@@ -293,5 +322,5 @@ fn added_columns_and_rows_of_any_width_survive_power_cuts() {
         }
     }
     assert_eq!(widest, ADDED_MAX);
-    say(&format!("{tried} power cuts while columns are added"));
+    say(&format!("{tried} power cuts while columns are added and renamed"));
 }
