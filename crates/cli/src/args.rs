@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Retention(RetentionArgs),
     /// Add columns to a table, null in the rows that it has
     AddColumns(AddColumnsArgs),
+    /// Give a column of a table another name
+    RenameColumn(RenameColumnArgs),
     /// Give a table another name
     Rename(RenameArgs),
     /// Remove a table and all its rows
@@ -485,6 +487,27 @@ pub(crate) struct AddColumnsArgs {
     /// The columns, with their types as for ingest --schema
     #[arg(value_name = "NAME:TYPE,…")]
     pub(crate) columns: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Give a column of a table another name. Takes no time for the rows.
+#[derive(Debug, Args)]
+pub(crate) struct RenameColumnArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// The column
+    #[arg(value_name = "OLD")]
+    pub(crate) column: String,
+
+    /// Its new name, which no column of the table may have
+    pub(crate) new: String,
 
     /// Print one JSON object
     #[arg(long)]

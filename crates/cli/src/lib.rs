@@ -3,9 +3,9 @@
 //! [`main`] is the command itself. [`run`] gives another program its treatment of arguments and
 //! errors, [`Answer`] its formats, [`catch_signals`] its treatment of signals.
 
-mod add_columns;
 mod args;
 mod backup;
+mod columns;
 mod condition;
 mod convert;
 mod delete;
@@ -109,7 +109,8 @@ fn dispatch(command: &Command) -> Result<()> {
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Retention(args) => retention::run(args),
-        Command::AddColumns(args) => add_columns::run(args),
+        Command::AddColumns(args) => columns::add(args),
+        Command::RenameColumn(args) => columns::rename(args),
         Command::Rename(args) => tables::rename(args),
         Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),

@@ -645,6 +645,7 @@ fn a_disk_that_is_full() {
     assert_eq!(place.contents("new"), None);
     assert_eq!(place.contents("s"), before);
     assert!(place.output("verify s").starts_with("OK: "));
+        "rename-column s t v x",
 }
 
 #[test]

@@ -680,6 +680,57 @@ fn a_table_gets_columns() {
 }
 
 #[test]
+fn a_renamed_column_has_its_values() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n2,2\n");
+    place.write("b.csv", "when,count,state\n3,3,on\n");
+    for (table, options) in [
+        ("plain", ""),
+        ("keyed", " --key n"),
+        ("sparse", " --layout sparse --interval 1s"),
+    ] {
+        let load = format!("ingest s {table} a.csv --time t --time-unit s --source-id a{options}");
+        place.output(&load);
+        let rows = place.output(&format!("query s {table} --format csv"));
+        for (column, new) in [("m", "x"), ("n", "t"), ("n", "n"), ("n", ""), ("t", "_sequence")] {
+            let renamed = place.run_with(&["rename-column", "s", table, column, new]);
+            let message = renamed.fails(1);
+            assert!(
+                message.contains("column") || message.contains("_sequence"),
+                "{message}"
+            );
+        }
+        assert_eq!(place.output(&format!("query s {table} --format csv")), rows);
+        assert_eq!(
+            place.output(&format!("rename-column s {table} n count")),
+            format!("column n of table {table} is column count now\n")
+        );
+        assert_eq!(
+            place.json(&format!("rename-column s {table} t when --json")),
+            serde_json::json!({ "table": table, "column": "t", "renamed": "when" })
+        );
+        assert_eq!(
+            place.output(&format!("query s {table} --format csv --where count>=2")),
+            "when,count\n1970-01-01T00:00:02,2\n"
+        );
+        let message = place.run(&load).fails(1);
+        assert!(message.contains("column"), "{message}");
+        // The counts of a source follow the table.
+        place.write("c.csv", "when,count\n1,1\n2,2\n3,3\n");
+        let more = format!("ingest s {table} c.csv --source-id a --json");
+        assert_eq!(place.json(&more)["taken_before"], 2);
+        assert_eq!(
+            place.output(&format!("query s {table} --columns count --format csv")),
+            "count\n1\n2\n3\n"
+        );
+    }
+    place.output("add-columns s plain state:utf8");
+    place.output("ingest s plain b.csv");
+    place.run("rename-column s nothing n m").fails(1);
+    place.output("verify s");
+}
+
+#[test]
 fn a_renamed_table_has_its_rows() {
     let place = Place::new();
     place.write("a.csv", "t,n\n1,1\n2,2\n");

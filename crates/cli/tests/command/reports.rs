@@ -21,6 +21,8 @@ fn a_change_is_done_and_said_to_be() {
         ("rename s t u --json", "the table is renamed"),
         ("add-columns s t x:utf8", "the columns are added"),
         ("add-columns s t x:utf8 --json", "the columns are added"),
+        ("rename-column s t n m", "the column is renamed"),
+        ("rename-column s t n m --json", "the column is renamed"),
         ("drop s t", "the table is dropped"),
         ("drop s t --json", "the table is dropped"),
         (

@@ -62,6 +62,7 @@ fn tables_of_the_command_are_not_for_other_rows() {
         "rename s bedload.sources u",
         "rename s t bedload.sources",
         "add-columns s bedload.sources x:utf8",
+        "rename-column s bedload.sources rows x",
         "convert s bedload.sources u --remove last",
         "convert s t bedload.sources --remove row",
         "drop s bedload.sources",
