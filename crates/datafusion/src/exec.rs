@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bedload::{Scan, Snapshot};
+use bedload::{Scan, Snapshot, TableSchema};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -33,9 +33,11 @@ use crate::time_range::TimeRange;
 pub(crate) struct Selection {
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<str>,
+    /// The columns with which the query was planned; the snapshot may have others by other names.
+    pub(crate) columns: Arc<TableSchema>,
     pub(crate) times: TimeRange,
     pub(crate) conditions: Arc<[ColumnCondition]>,
-    /// Positions of columns in the table's schema.
+    /// Positions of columns in this schema.
     pub(crate) projection: Arc<[usize]>,
     /// Whether the latest row comes first.
     pub(crate) reverse: bool,
@@ -43,25 +45,23 @@ pub(crate) struct Selection {
 
 impl Selection {
     fn schema(&self) -> Result<SchemaRef> {
-        let schema = self.snapshot.schema(&self.table).map_err(external)?;
-        Ok(Arc::new(schema.arrow().project(&self.projection)?))
+        Ok(Arc::new(self.columns.arrow().project(&self.projection)?))
     }
 
     /// The position of the time column among those that are projected.
-    fn time(&self) -> Result<Option<usize>> {
-        let schema = self.snapshot.schema(&self.table).map_err(external)?;
-        Ok(self
-            .projection
+    fn time(&self) -> Option<usize> {
+        self.projection
             .iter()
-            .position(|&column| column == schema.time_column()))
+            .position(|&column| column == self.columns.time_column())
     }
 
     fn scan(&self, limit: Option<usize>) -> bedload::Result<Scan> {
-        let schema = self.snapshot.schema(&self.table)?.arrow();
+        let schema = self.columns.arrow();
         let name = |&column: &usize| schema.field(column).name().as_str();
         let names: Vec<&str> = self.projection.iter().map(name).collect();
         let times = self.times.first..=self.times.last;
-        let mut scan = self.snapshot.range(&self.table, times)?.columns(&names)?;
+        let scan = self.snapshot.range(&self.table, times)?;
+        let mut scan = scan.with_schema(&self.columns)?.columns(&names)?;
         for condition in self.conditions.iter() {
             scan = condition.apply(scan)?;
         }
@@ -107,7 +107,7 @@ impl BedloadExec {
 /// One partition, in order of time if times are projected.
 fn properties(selection: &Selection) -> Result<Arc<PlanProperties>> {
     let schema = selection.schema()?;
-    let ordering = selection.time()?.map(|position| {
+    let ordering = selection.time().map(|position| {
         let name = schema.field(position).name();
         let options = SortOptions {
             descending: selection.reverse,

@@ -13,13 +13,15 @@ use crate::time_range::TimeRange;
 ///
 /// If rows are filtered besides, these are estimates.
 pub(crate) fn of_range(
-    (snapshot, name): (&Snapshot, &str),
+    (snapshot, name, schema): (&Snapshot, &str, &TableSchema),
     range: TimeRange,
     projection: &[usize],
     is_filtered: bool,
 ) -> Result<Statistics> {
-    let schema = snapshot.schema(name).map_err(external)?;
-    let scan = || snapshot.range(name, range.first..=range.last).map_err(external);
+    let scan = || {
+        let scan = snapshot.range(name, range.first..=range.last);
+        scan.and_then(|scan| scan.with_schema(schema)).map_err(external)
+    };
     let rows = scan()?.known_count().map_err(external)?;
     let rows = rows.and_then(|rows| usize::try_from(rows).ok());
     let rows = rows.map_or(Precision::Absent, Precision::Exact);

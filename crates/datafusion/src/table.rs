@@ -31,7 +31,7 @@ use crate::time_range::TimeRange;
 pub struct BedloadTable {
     source: Source,
     name: Arc<str>,
-    schema: TableSchema,
+    schema: Arc<TableSchema>,
 }
 
 #[derive(Clone)]
@@ -41,7 +41,8 @@ enum Source {
 }
 
 impl BedloadTable {
-    /// The live table, whatever its name is when a query is planned.
+    /// The live table, whatever its name is when a query is planned, with the columns of the handle
+    /// and their names there.
     #[must_use]
     pub fn new(table: &Table) -> Self {
         Self::of(Source::Live(table.clone()), table.name(), table.schema().clone())
@@ -61,7 +62,7 @@ impl BedloadTable {
         Self {
             source,
             name: name.into(),
-            schema,
+            schema: Arc::new(schema),
         }
     }
 }
@@ -118,7 +119,7 @@ impl TableProvider for BedloadTable {
             return Ok(Arc::new(EmptyExec::new(Arc::new(projected))));
         }
         let source = self.source.clone();
-        let name = self.name.clone();
+        let (name, columns) = (self.name.clone(), self.schema.clone());
         let planned = SpawnedTask::spawn_blocking(move || {
             let (snapshot, name) = match source {
                 Source::Live(table) => {
@@ -129,10 +130,16 @@ impl TableProvider for BedloadTable {
                 }
                 Source::At(snapshot) => (snapshot, name),
             };
-            let known = statistics::of_range((&snapshot, &name), times, &projection, !conditions.is_empty())?;
+            let known = statistics::of_range(
+                (&snapshot, &name, &columns),
+                times,
+                &projection,
+                !conditions.is_empty(),
+            )?;
             let selection = Selection {
                 snapshot,
                 table: name,
+                columns,
                 times,
                 conditions: conditions.into(),
                 projection: projection.into(),

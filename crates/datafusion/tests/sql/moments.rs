@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bedload::Options;
+use bedload::arrow::array::RecordBatch;
 use bedload::arrow::schema::{DataType, Field};
 use bedload_datafusion::{BedloadTable, StoreSchema};
 use datafusion::prelude::SessionContext;
@@ -72,6 +73,46 @@ async fn added_columns_are_those_of_a_store_and_not_of_an_older_table() {
     assert_eq!(count(&of_older, "older").await, all);
     let query = "SELECT state FROM older";
     assert!(of_older.sql(query).await.is_err(), "it has no such column");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renamed_columns_have_the_names_with_which_a_table_was_registered() {
+    let plant = Plant::new();
+    let (session, of_older) = (plant.session(), SessionContext::new());
+    let older = Arc::new(BedloadTable::new(&plant.cpu));
+    of_older.register_table("older", older).unwrap();
+    let then = Arc::new(BedloadTable::at(&plant.store.snapshot(), "cpu").unwrap());
+    of_older.register_table("then", then).unwrap();
+    let rows = async |session: &SessionContext, table: &str, [time, column]: [&str; 2]| {
+        let query = format!(
+            "SELECT {time}, {column} FROM {table} WHERE {column} > 50 AND {time} < TIMESTAMP '1970-01-01' \
+             ORDER BY {time} DESC, {column} LIMIT 5"
+        );
+        let frame = session.sql(&query).await.unwrap();
+        let names = frame.schema().field_names();
+        (names, frame.collect().await.unwrap())
+    };
+    let values = |batches: &[RecordBatch]| {
+        let columns = batches.iter().flat_map(|batch| batch.columns().to_vec());
+        columns.collect::<Vec<_>>()
+    };
+    let (_, before) = rows(&session, "cpu", ["at", "usage"]).await;
+    assert_eq!(before.iter().map(RecordBatch::num_rows).sum::<usize>(), 5);
+    plant.store.rename_column("cpu", "at", "moment").unwrap();
+    plant.store.rename_column("cpu", "usage", "busy").unwrap();
+    // Other columns have the old names by now.
+    let others = ["at", "usage"].map(|name| Field::new(name, DataType::Utf8, true));
+    plant.store.add_columns("cpu", others).unwrap();
+    for (session, table, names) in [
+        (&session, "cpu", ["moment", "busy"]),
+        (&of_older, "older", ["at", "usage"]),
+        (&of_older, "then", ["at", "usage"]),
+    ] {
+        let (found, batches) = rows(session, table, names).await;
+        assert_eq!(found, names.map(|name| format!("{table}.{name}")));
+        assert_eq!(values(&batches), values(&before), "{table}");
+    }
+    assert!(of_older.sql("SELECT busy FROM older").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
