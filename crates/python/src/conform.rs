@@ -6,18 +6,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_cast::{CastOptions, cast, cast_with_options};
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
+use bedload::TableSchema;
 use bedload_times::{Zone, nanos_per_tick};
 use pyo3::prelude::*;
 
 use crate::error::schema as refuse;
 
-/// The rows of a batch with the columns of `schema`, in its order. A column that comes in another
-/// type is cast, and refused where the cast would lose anything.
-pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
-    let given = batch.schema();
+/// The rows of a batch with the columns of `table`, in its order. A column that comes in another
+/// type is cast, and refused where the cast would lose anything. One that is missing is refused
+/// unless `allow_missing`; then it is null, if it may be and is none of the key.
+pub(crate) fn conform(batch: &RecordBatch, table: &TableSchema, allow_missing: bool) -> PyResult<RecordBatch> {
+    let (given, schema) = (batch.schema(), table.arrow());
+    let key = table.key().unwrap_or_default();
     if let Some(other) = given
         .fields()
         .iter()
@@ -26,14 +29,26 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<Recor
         return Err(refuse(format!("the table has no column {:?}", other.name())));
     }
     let mut columns = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        let Some(column) = batch.column_by_name(field.name()) else {
-            return Err(refuse(format!("the rows have no column {:?}", field.name())));
-        };
-        columns.push(conform_column(column, field.data_type(), field.name())?);
+    let mut found = 0;
+    for (number, field) in schema.fields().iter().enumerate() {
+        if let Some(column) = batch.column_by_name(field.name()) {
+            columns.push(conform_column(column, field.data_type(), field.name())?);
+            found += 1;
+            continue;
+        }
+        let lacks = format!("the rows have no column {:?}", field.name());
+        match field.is_nullable() && !key.contains(&number) {
+            true if allow_missing => columns.push(new_null_array(field.data_type(), batch.num_rows())),
+            true => {
+                return Err(refuse(format!(
+                    "{lacks}; with allow_missing=True it is null in these rows"
+                )));
+            }
+            false => return Err(refuse(lacks)),
+        }
     }
-    // Each name is one of the table's and each of the table's was found, so more are repeated ones.
-    if given.fields().len() > columns.len() {
+    // Each name is one of the table's, so more than were found are repeated ones.
+    if given.fields().len() > found {
         let mut seen = HashSet::new();
         let repeated = given.fields().iter().find(|field| !seen.insert(field.name()));
         let name = repeated.map_or("", |field| field.name());

@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat;
-use bedload::{Operator, Predicate, Scan, StopHandle};
+use bedload::{Operator, Predicate, Scan, StopHandle, TableSchema};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -31,7 +31,7 @@ const BATCHES_AT_ONCE: usize = 32;
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Rows {
     moment: Detached<Arc<Moment>>,
-    table: String,
+    table: OfTable,
     start: Option<i64>,
     stop: Option<i64>,
     columns: Option<Vec<String>>,
@@ -39,6 +39,14 @@ pub(crate) struct Rows {
     reverse: bool,
     limit: Option<u64>,
     schema: SchemaRef,
+}
+
+/// A table of a snapshot.
+pub(crate) struct OfTable {
+    /// Its name in the snapshot.
+    pub(crate) name: String,
+    /// The columns that are wanted, if not all under the names that they have in the snapshot.
+    pub(crate) schema: Option<Arc<TableSchema>>,
 }
 
 /// A condition as the Python side hands it over: column, sign, constant.
@@ -51,7 +59,7 @@ impl Rows {
     )]
     pub(crate) fn new(
         moment: Arc<Moment>,
-        table: String,
+        table: OfTable,
         start: Option<i64>,
         stop: Option<i64>,
         columns: Option<Vec<String>>,
@@ -170,17 +178,21 @@ fn operator_of(sign: &str) -> Option<Operator> {
 
 fn scan_of(
     snapshot: &bedload::Snapshot,
-    table: &str,
+    table: &OfTable,
     start: Option<i64>,
     stop: Option<i64>,
     columns: Option<&[String]>,
 ) -> PyResult<Scan> {
     let scan = match (start, stop) {
-        (Some(start), Some(stop)) => snapshot.range(table, start..stop),
-        (Some(start), None) => snapshot.range(table, start..),
-        (None, Some(stop)) => snapshot.range(table, ..stop),
-        (None, None) => snapshot.range(table, ..),
+        (Some(start), Some(stop)) => snapshot.range(&table.name, start..stop),
+        (Some(start), None) => snapshot.range(&table.name, start..),
+        (None, Some(stop)) => snapshot.range(&table.name, ..stop),
+        (None, None) => snapshot.range(&table.name, ..),
     };
+    let scan = scan.and_then(|scan| match &table.schema {
+        Some(schema) => scan.with_schema(schema),
+        None => Ok(scan),
+    });
     let scan = scan.map_err(error::of_store)?;
     match columns {
         None => Ok(scan),

@@ -15,7 +15,7 @@ use crate::error;
 use crate::handle::Handle;
 use crate::interrupt;
 use crate::moment::Moment;
-use crate::rows::{Rows, Where};
+use crate::rows::{OfTable, Rows, Where};
 use crate::table::{Described, Table, describe, describe_all, kept_field};
 
 /// An open store.
@@ -199,6 +199,13 @@ impl Store {
         Ok(Table::new(self.handle.clone(), name, &table))
     }
 
+    fn rename_column(&self, py: Python<'_>, table: String, old: &str, new: &str) -> PyResult<Table> {
+        let store = self.handle.store()?;
+        let renamed = py.detach(|| store.rename_column(&table, old, new));
+        let renamed = renamed.map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), table, &renamed))
+    }
+
     fn rename_table(&self, py: Python<'_>, name: &str, new: &str) -> PyResult<()> {
         let store = self.handle.store()?;
         py.detach(|| store.rename_table(name, new))
@@ -348,7 +355,10 @@ impl Snapshot {
     ) -> PyResult<Rows> {
         Rows::new(
             self.moment.clone(),
-            table,
+            OfTable {
+                name: table,
+                schema: None,
+            },
             start,
             stop,
             columns,

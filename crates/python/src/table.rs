@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
 use bedload_times::Zone;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use crate::conform::conform;
 use crate::detached::Detached;
 use crate::error;
 use crate::handle::Handle;
-use crate::rows::{Rows, Where, of_stream};
+use crate::rows::{OfTable, Rows, Where, of_stream};
 use crate::slices::{long_bytes, slices};
 use crate::values::object_of;
 
@@ -77,15 +77,15 @@ pub(crate) struct Mark {
 }
 
 /// A table of an open store, found by its name at each call. Another table may have the name since,
-/// with columns that the Python side does not know of, so its number is compared, too. Columns that
-/// were added to the table since are left out of what is read, and null in what is appended.
+/// with columns that the Python side does not know of, so its number is compared, too. What is read
+/// and appended has the columns, and their names, that the table had when Python asked for it.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Table {
     handle: Detached<Arc<Handle>>,
     name: String,
     id: u32,
-    /// How many columns the table had when Python asked for it.
-    columns: usize,
+    /// The columns of the table when Python asked for it.
+    schema: Arc<TableSchema>,
 }
 
 impl Table {
@@ -94,15 +94,14 @@ impl Table {
             handle: Detached::new(handle),
             name,
             id: table.id(),
-            columns: table.schema().arrow().fields().len(),
+            schema: Arc::new(table.schema().clone()),
         }
     }
 
-    /// These columns.
-    fn schema(&self) -> PyResult<SchemaRef> {
-        let table = self.table()?;
-        let fields = table.schema().arrow().fields().iter().take(self.columns);
-        Ok(Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>())))
+    /// These columns, if the table is still there.
+    fn schema(&self) -> PyResult<&TableSchema> {
+        self.table()?;
+        Ok(&self.schema)
     }
 
     fn table(&self) -> PyResult<bedload::Table> {
@@ -175,22 +174,23 @@ pub(crate) fn kept_field(field: &Arc<Field>) -> PyResult<Field> {
     Ok(Field::new(field.name(), kept, field.is_nullable()))
 }
 
-/// Adds nulls to rows for the columns of their table that they lack.
-fn filled_up(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
-    let own = batch.schema_ref().fields();
-    let Some(lacking) = schema
-        .fields()
-        .get(own.len()..)
-        .filter(|lacking| !lacking.is_empty())
-    else {
+/// Rows with the columns that their table has by now, under the names that they have by now: null in
+/// those that were added since.
+fn as_of_now(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
+    let (own, of_table) = (batch.schema_ref().fields(), schema.fields());
+    let are_same = |(own, other): (&FieldRef, &FieldRef)| own.name() == other.name();
+    if own.len() == of_table.len() && own.iter().zip(of_table).all(are_same) {
         return Ok(batch.clone());
-    };
-    let fields: Vec<_> = own.iter().chain(lacking).cloned().collect();
-    let nulls = lacking
+    }
+    // Where a value is missing that has to be there is for the store to say.
+    let fields = of_table
         .iter()
-        .map(|field| new_null_array(field.data_type(), batch.num_rows()));
+        .map(|field| Field::clone(field).with_nullable(true));
+    let lacking = of_table.iter().skip(own.len());
+    let nulls = lacking.map(|field| new_null_array(field.data_type(), batch.num_rows()));
     let columns = batch.columns().iter().cloned().chain(nulls);
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect()).map_err(of_stream)
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, columns.collect()).map_err(of_stream)
 }
 
 /// The type in which a table keeps values of another one.
@@ -211,15 +211,12 @@ impl Table {
 
     /// The columns, and the position of the time.
     fn describe(&self) -> PyResult<(Vec<Described>, usize)> {
-        let (mut columns, time) = describe_all(self.table()?.schema());
-        columns.truncate(self.columns);
-        Ok((columns, time))
+        Ok(describe_all(self.schema()?))
     }
 
     /// The names of the columns of the key, the time first.
     fn key(&self) -> PyResult<Option<Vec<String>>> {
-        let table = self.table()?;
-        let names = table.schema().key_names();
+        let names = self.schema()?.key_names();
         Ok(names.map(|names| names.into_iter().map(Into::into).collect()))
     }
 
@@ -232,20 +229,21 @@ impl Table {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
-        let schema = self.schema()?;
+        let schema = self.schema()?.arrow();
         let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(schema.as_ref()).map_err(of_stream)?;
         pyo3::types::PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
     /// Appends what a source of Arrow data gives, up to 262,144 rows or 256 MiB of text and binary
     /// values a commit; longer batches are one commit each, unless they have more than
-    /// `batch_bytes` of such values.
-    #[pyo3(signature = (rows, snap, progress=None, batch_bytes=BYTES_PER_BATCH))]
+    /// `batch_bytes` of such values. With `allow_missing`, columns that the rows lack are null.
+    #[pyo3(signature = (rows, snap, allow_missing=false, progress=None, batch_bytes=BYTES_PER_BATCH))]
     fn append<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         snap: &str,
+        allow_missing: bool,
         progress: Option<Bound<'py, PyAny>>,
         batch_bytes: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
@@ -260,7 +258,7 @@ impl Table {
             }
         };
         let schema = self.schema()?;
-        let mut reader = reader_of(rows, Some(&schema))?;
+        let mut reader = reader_of(rows, Some(schema.arrow()))?;
         let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();
@@ -287,7 +285,7 @@ impl Table {
                         if bytes > BYTES_PER_COMMIT.min(batch_bytes) && !waiting.is_empty() {
                             break;
                         }
-                        let batch = conform(batch, &schema)?;
+                        let batch = conform(batch, schema, allow_missing)?;
                         left_over.pop_front();
                         count += batch.num_rows();
                         if batch.num_rows() > 0 {
@@ -304,7 +302,7 @@ impl Table {
                     // Looked up at each commit: a table that is held keeps its store open.
                     self.handle.commit(|store| {
                         let table = self.found_in(&store)?.snapping(snap);
-                        let batch = filled_up(&batch, table.schema().arrow())?;
+                        let batch = as_of_now(&batch, table.schema().arrow())?;
                         table.append(&batch).map(Some).map_err(error::of_store)
                     })
                 })?;
@@ -348,12 +346,12 @@ impl Table {
         let table = self.table()?;
         let snapshot = moment.snapshot()?;
         let name = snapshot.name_of(&table).map_err(error::of_store)?;
-        let fields = table.schema().arrow().fields();
-        let own = || fields[..self.columns].iter().map(|field| field.name().clone());
-        let columns = columns.or_else(|| (self.columns < fields.len()).then(|| own().collect()));
         Rows::new(
             moment.clone(),
-            name.to_owned(),
+            OfTable {
+                name: name.to_owned(),
+                schema: Some(self.schema.clone()),
+            },
             start,
             stop,
             columns,
@@ -368,8 +366,7 @@ impl Table {
         let table = self.table()?;
         let row = py.detach(|| table.get(time)).map_err(error::of_store)?;
         let Some(row) = row else { return Ok(None) };
-        let fields = table.schema().arrow().fields().iter().enumerate();
-        let fields = fields.take(self.columns);
+        let fields = self.schema.arrow().fields().iter().enumerate();
         let object = |(column, field): (usize, &Arc<Field>)| {
             let value = row.value(column);
             value

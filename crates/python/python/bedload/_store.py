@@ -202,7 +202,9 @@ class Table:
     def __arrow_c_schema__(self) -> Any:
         return self._native.__arrow_c_schema__()
 
-    def append(self, rows: Any, *, snap: str = "refuse", progress: Any = None) -> Dict[str, int]:
+    def append(
+        self, rows: Any, *, snap: str = "refuse", allow_missing: bool = False, progress: Any = None
+    ) -> Dict[str, int]:
         """Appends rows, which are durable when it returns, and tells how many: ``rows``, and of a sparse table
         ``moved`` to its grid and ``collided`` with a later row of the same commit. Of a
         table with a key, ``replaced`` counts the rows that gave way to others.
@@ -216,14 +218,16 @@ class Table:
         longer batch is one commit, unless it has more than 1 GiB of text and bytes.
 
         ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
-        ``"down"``. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
+        ``"down"``. With ``allow_missing``, columns that the rows lack are null, except the time, columns of a key and
+        those that require values; without it they are an error. ``progress`` is a tqdm bar, or anything with
+        ``update(rows)``.
         """
         polars = sys.modules.get("polars")
         if polars is not None and isinstance(rows, polars.DataFrame):
             from ._polars import with_typed_nulls
 
             rows = with_typed_nulls(rows, self)
-        return self._native.append(source_of(rows), snap, progress)
+        return self._native.append(source_of(rows), snap, allow_missing, progress)
 
     def range(
         self,
@@ -440,6 +444,13 @@ class Database:
         """
         like = columns if hasattr(columns, "__arrow_c_schema__") else source_of(columns)
         return Table(self._native.add_columns(name, like))
+
+    def rename_column(self, table: str, old: str, new: str) -> Table:
+        """Gives a column of a table another name, also if it is the time or one of the key; returns the table with it.
+
+        The rows are not touched. A :class:`Table` made before keeps the old name: it reads and appends rows under it.
+        """
+        return Table(self._native.rename_column(table, old, new))
 
     def snapshot(self) -> Snapshot:
         """All tables at this moment; nothing is copied."""
