@@ -74,15 +74,25 @@ pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
 /// The failure of an append; a time off the grid is named as a time of the calendar.
 pub(crate) fn refusal(table: &Table, error: Error) -> Failure {
     let (unit, zone) = time_type(table.schema());
+    let shown = |time: i64| format_ticks(time, unit, zone).unwrap_or_else(|_| time.to_string());
+    let grid = || {
+        format!(
+            "the grid of table {} ({})",
+            table.name(),
+            text(table.layout(), unit)
+        )
+    };
     match error {
-        Error::OffGrid { time, .. } => {
-            let time = format_ticks(time, unit, zone).unwrap_or_else(|_| time.to_string());
-            Failure::input(format!(
-                "the time {time} is not on the grid of table {} ({}): --snap nearest or --snap down moves such times",
-                table.name(),
-                text(table.layout(), unit),
-            ))
-        }
+        Error::OffGrid { time, .. } => Failure::input(format!(
+            "the time {} is not on {}: --snap nearest or --snap down moves such times",
+            shown(time),
+            grid()
+        )),
+        Error::BeyondGrid { time, .. } => Failure::input(format!(
+            "the time {} cannot be moved to {}, which has no time of 64 bits there",
+            shown(time),
+            grid()
+        )),
         error => error.into(),
     }
 }

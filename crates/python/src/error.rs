@@ -22,6 +22,7 @@ fn class_of(error: &Error) -> &'static str {
         Error::Schema { .. }
         | Error::NullTime { .. }
         | Error::OffGrid { .. }
+        | Error::BeyondGrid { .. }
         | Error::InvalidOption { .. }
         | Error::RowTooLong { .. }
         | Error::TooLarge { .. } => "SchemaError",

@@ -166,6 +166,20 @@ pub enum Error {
         /// The first time of the grid that is not negative.
         offset: i64,
     },
+    /// A row was to be moved to the grid of a sparse table, whose time there is out of the range of
+    /// 64 bits.
+    #[error(
+        "row {row} has the time {time} in {column:?}, and the time of the table's grid to which it would be moved is \
+         out of the range of 64 bits"
+    )]
+    BeyondGrid {
+        /// The time column.
+        column: String,
+        /// Zero-based position of the row in its batch.
+        row: usize,
+        /// Its time, in ticks of the time column's unit.
+        time: i64,
+    },
     /// An option has a value that no store can be opened with.
     #[error("the option {option} is {value}; {requirement}")]
     InvalidOption {

@@ -208,6 +208,20 @@ fn a_backup_is_a_store_and_comes_back_as_one() {
 }
 
 #[test]
+fn no_option_is_advised_for_a_time_that_the_grid_does_not_reach() {
+    let place = Place::new();
+    place.write("a.csv", "t,x\n9223372036854775807,1\n");
+    let ingest = "ingest s t a.csv --time t --time-unit ns --interval 10s";
+    let message = place.run(ingest).fails(1);
+    assert!(message.contains("--snap nearest or --snap down"), "{message}");
+    place.run(&format!("{ingest} --snap down")).succeeds();
+    let message = place.run("ingest s t a.csv --snap nearest").fails(1);
+    let expected = "the time 2262-04-11T23:47:16.854775807 cannot be moved to the grid of table t (sparse, a row every \
+                    10s), which has no time of 64 bits there";
+    assert!(message.ends_with(expected), "{message}");
+}
+
+#[test]
 fn rows_are_not_moved_where_there_is_no_grid() {
     let place = Place::new();
     place.write("a.csv", csv(3, 1));

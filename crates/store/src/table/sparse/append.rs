@@ -43,13 +43,16 @@ impl Placed {
         let mut is_ascending = true;
         for (row, &time) in times.iter().enumerate() {
             let Some(tick) = grid.snap(time, snap) else {
-                let name = schema.arrow().field(schema.time_column()).name().clone();
-                return Err(Error::OffGrid {
-                    column: name,
-                    row,
-                    time,
-                    interval: grid.interval(),
-                    offset: grid.offset(),
+                let column = schema.arrow().field(schema.time_column()).name().clone();
+                return Err(match snap {
+                    Snap::Refuse => Error::OffGrid {
+                        column,
+                        row,
+                        time,
+                        interval: grid.interval(),
+                        offset: grid.offset(),
+                    },
+                    Snap::Nearest | Snap::Down => Error::BeyondGrid { column, row, time },
                 });
             };
             let at = grid.time(tick);
