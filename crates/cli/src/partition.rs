@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use arrow_schema::SchemaRef;
 use bedload::Table;
-use bedload_times::{Clock, Period};
+use bedload_times::{Clock, Period, unit_name};
 
 use crate::args::QueryArgs;
 use crate::exit::{Failure, Result};
@@ -210,10 +210,14 @@ impl Periods<'_> {
         let Some(first) = store::first_time(self.table, (from, to))? else {
             return Ok(None);
         };
-        let (name, end) = self
-            .clock
-            .period(first, self.period)
-            .map_err(|error| Failure::input(error.to_string()))?;
+        let (name, end) = self.clock.period(first, self.period).map_err(|_| {
+            let (unit, _) = store::time_type(self.table.schema());
+            let (table, unit) = (self.table.name(), unit_name(unit));
+            Failure::input(format!(
+                "table {table} has a row at {first} {unit}, outside the calendar, after whose day or month no file \
+                 can be named: leave it out with --from or --to"
+            ))
+        })?;
         let part_to = match (end, to) {
             (Some(end), Bound::Excluded(to)) => Bound::Excluded(end.min(to)),
             (Some(end), _) => Bound::Excluded(end),

@@ -127,6 +127,25 @@ fn a_partition_that_makes_no_files_is_wrong_usage() {
 }
 
 #[test]
+fn a_row_outside_the_calendar_has_no_file() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n9999999999999999,2\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    for period in ["day", "month"] {
+        let export = format!("query s t --partition {period} --format csv --output d");
+        let message = place.run(&export).fails(1);
+        assert_eq!(
+            message,
+            "table t has a row at 9999999999999999 s, outside the calendar, after whose day or month no file can be \
+             named: leave it out with --from or --to"
+        );
+        assert!(!place.path("d").exists());
+    }
+    place.output("query s t --partition day --format csv --output d --to 9999");
+    assert!(place.path("d/1970-01-01.csv").exists());
+}
+
+#[test]
 fn files_are_replaced_only_on_demand() {
     let place = Place::new();
     let row = |day: i64| format!("{},{day}\n", 1_362_009_600 + day * 86_400);
