@@ -300,6 +300,18 @@ fn a_quote_that_is_left_open() {
 }
 
 #[test]
+fn a_store_is_not_created_where_a_link_leads_to_nothing() {
+    let place = with_store();
+    std::os::unix::fs::symlink("nothing", place.path("link")).unwrap();
+    let message = place.run("ingest link t good.csv --time t").fails(6);
+    assert_eq!(
+        message,
+        "link is not a bedload store: it is a symbolic link that leads to nothing"
+    );
+    assert!(place.path("link").is_symlink() && !place.path("nothing").exists());
+}
+
+#[test]
 fn a_later_row_that_contradicts_the_inferred_type() {
     let place = Place::new();
     let mut text = "t,n\n".to_owned();
@@ -605,6 +617,7 @@ fn a_store_that_is_in_use() {
         "retention s t 30d",
         "rename s t u",
         "add-columns s t x:utf8",
+        "rename-column s t v x",
         "drop s t",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");
@@ -645,7 +658,6 @@ fn a_disk_that_is_full() {
     assert_eq!(place.contents("new"), None);
     assert_eq!(place.contents("s"), before);
     assert!(place.output("verify s").starts_with("OK: "));
-        "rename-column s t v x",
 }
 
 #[test]

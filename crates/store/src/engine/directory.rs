@@ -53,6 +53,24 @@ pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
     created(disk, dir, disk.create_dir(dir))
 }
 
+/// Creates the directory of a store.
+pub(super) fn create_store_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    created_for_store(disk, dir, disk.create_dir(dir))
+}
+
+/// As [`created`], but fails if the name was taken by a link that leads nowhere.
+fn created_for_store(disk: &dyn Disk, dir: &Path, result: std::io::Result<()>) -> Result<()> {
+    let is_kind = |source: &std::io::Error| source.kind() == std::io::ErrorKind::AlreadyExists;
+    let was_taken = result.as_ref().is_err_and(is_kind);
+    if was_taken && entries(disk, dir)?.is_none() {
+        return Err(Error::NotAStore {
+            path: dir.into(),
+            reason: "it is a symbolic link that leads to nothing".into(),
+        });
+    }
+    created(disk, dir, result)
+}
+
 /// Makes the name of a directory durable that was created, or was there already.
 fn created(disk: &dyn Disk, dir: &Path, result: std::io::Result<()>) -> Result<()> {
     match result {
@@ -79,7 +97,7 @@ pub(super) fn check_vacant(disk: &dyn Disk, dir: &Path) -> Result<()> {
 
 /// Creates and locks the directory for a copy of the store in `from`, with the same permissions.
 pub(super) fn lock_vacant(disk: &dyn Disk, dir: &Path, from: &Path) -> Result<StoreLock> {
-    created(disk, dir, disk.create_dir_like(dir, from))?;
+    created_for_store(disk, dir, disk.create_dir_like(dir, from))?;
     let held = lock(disk, dir)?;
     // Another copy may have been begun or finished there since the directory was found empty.
     let lock_file = dir.join(LOCK_FILE);

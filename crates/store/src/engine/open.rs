@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::counters::Counters;
-use super::directory::{check_dirs, check_no_log, create_dir, create_files, entries, is_remnant};
+use super::directory::{check_dirs, check_no_log, create_files, create_store_dir, entries, is_remnant};
 use super::due::FlushDue;
 use super::lock::lock;
 use super::names::{DATA_FILE, LOG_DIR};
@@ -48,7 +48,7 @@ impl Engine {
                 return Err(missing("the directory holds other files"));
             }
             Some(_) => {}
-            None => create_dir(&*disk, dir).inspect_err(|_| remove_empty(&*disk, dir))?,
+            None => create_store_dir(&*disk, dir).inspect_err(|_| remove_empty(&*disk, dir))?,
         }
         let creates_dir = found.is_none();
         let locked = lock(&*disk, dir);

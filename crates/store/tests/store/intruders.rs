@@ -61,6 +61,38 @@ fn goes_on_without(way: &str, name: &Path) -> bool {
 }
 
 #[test]
+fn no_store_is_created_where_a_link_leads_to_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let place = |name: &str| dir.path().join(name);
+    build(&place("sound"));
+    symlink("nothing", place("link")).expect("links");
+    let backup = || {
+        Store::open(place("sound"))
+            .expect("opens")
+            .backup(place("link"))
+            .map(drop)
+    };
+    let create = || Options::new().create(true).open(place("link"));
+    for (way, created) in [
+        ("create", Store::create(place("link")).map(drop)),
+        ("open or create", create().map(drop)),
+        ("backup", backup()),
+        ("restore", restore(place("sound"), place("link")).map(drop)),
+        ("salvage", salvage(place("sound"), place("link")).map(drop)),
+    ] {
+        let error = created.expect_err(way);
+        assert!(matches!(error, Error::NotAStore { .. }), "{way}: {error:?}");
+        assert!(
+            error
+                .to_string()
+                .contains("a symbolic link that leads to nothing"),
+            "{way}: {error}"
+        );
+        assert!(place("link").is_symlink() && !place("nothing").exists(), "{way}");
+    }
+}
+
+#[test]
 fn nothing_is_reached_through_links() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let sound = dir.path().join("sound");
