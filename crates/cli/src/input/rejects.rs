@@ -73,6 +73,8 @@ pub(crate) enum Reason {
     },
     /// The row has more or fewer fields than the header.
     FieldCount,
+    /// A field in quotes goes on after them.
+    Quotes,
     /// The row is longer than the table's rows may be.
     TooLong,
     /// A field is no UTF-8.
@@ -92,6 +94,7 @@ impl fmt::Display for Reason {
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
             Self::TooLong => f.write_str("too long"),
             Self::FieldCount => f.write_str("wrong number of fields"),
+            Self::Quotes => f.write_str("text after a closing quote"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
             Self::NotAnObject => f.write_str("not a JSON object"),
             Self::UnknownColumn => f.write_str("unknown column"),

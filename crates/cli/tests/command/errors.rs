@@ -300,6 +300,34 @@ fn a_quote_that_is_left_open() {
 }
 
 #[test]
+fn a_field_that_goes_on_after_its_quotes() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,text\n2013-01-01,\"a \"\"b\"\"\"\n2013-01-02,\"x\"y\n2013-01-03,c\"d\"\n2013-01-04,\"e\" \n",
+    );
+    let message = place.run("ingest s t a.csv --time t").fails(1);
+    assert_eq!(
+        message,
+        "a.csv:3: a field goes on after its closing quote; a quote within quotes is doubled; --on-error skip \
+         leaves such rows out"
+    );
+    assert!(!place.path("s").exists());
+    let told = place.run("ingest s t a.csv --time t --on-error skip").stderr;
+    assert!(
+        told.contains("2 rows skipped: text after a closing quote"),
+        "{told}"
+    );
+    assert_eq!(
+        place.output("query s t --columns text --format json"),
+        "{\"text\":\"a \\\"b\\\"\"}\n{\"text\":\"c\\\"d\\\"\"}\n"
+    );
+    place.write("b.csv", "t,\"te\"xt\n2013-01-01,a\n");
+    let message = place.run("ingest s u b.csv --time t").fails(1);
+    assert!(message.starts_with("b.csv:1: a field goes on"), "{message}");
+}
+
+#[test]
 fn a_store_is_not_created_where_a_link_leads_to_nothing() {
     let place = with_store();
     std::os::unix::fs::symlink("nothing", place.path("link")).unwrap();

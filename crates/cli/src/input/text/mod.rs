@@ -11,6 +11,7 @@ mod infer;
 mod json;
 mod numbers;
 mod plain;
+mod quotes;
 mod records;
 
 use std::io::BufRead;
@@ -117,10 +118,19 @@ impl TextRows {
             return Self::open(name, Source::Csv(Box::new(reader)), &header, wanted);
         }
         let mut held = Records::default();
-        if !reader.read(&mut held)? {
-            return Err(Failure::input(format!(
-                "{name}: the file is empty; its first line must name the columns"
-            )));
+        match reader.read(&mut held)? {
+            Read::Record => {}
+            Read::Rejected(reject) => {
+                return Err(Failure::input(format!(
+                    "{name}:{}: {}",
+                    reject.place, reject.detail
+                )));
+            }
+            Read::End => {
+                return Err(Failure::input(format!(
+                    "{name}: the file is empty; its first line must name the columns"
+                )));
+            }
         }
         let header: Vec<String> = (0..held.width(0))
             .map(|field| std::str::from_utf8(held.field(0, field)).map(|name| name.trim().to_owned()))
@@ -279,18 +289,16 @@ impl TextRows {
         while self.held.len() + self.misshapen.len() < rows && self.held.bytes() < HELD_BYTES {
             let read = match &mut self.source {
                 Source::Csv(reader) => reader.read(&mut self.held)?,
-                Source::Json(reader) => match reader.read(&mut self.held)? {
-                    Read::Record => true,
-                    Read::Rejected(reject) => {
-                        let before_row = self.held.len();
-                        self.misshapen.push(Misshapen { before_row, reject });
-                        continue;
-                    }
-                    Read::End => false,
-                },
+                Source::Json(reader) => reader.read(&mut self.held)?,
             };
-            if !read {
-                break;
+            match read {
+                Read::Record => {}
+                Read::Rejected(reject) => {
+                    let before_row = self.held.len();
+                    self.misshapen.push(Misshapen { before_row, reject });
+                    continue;
+                }
+                Read::End => break,
             }
             let last = self.held.len() - 1;
             let width = self.held.width(last);

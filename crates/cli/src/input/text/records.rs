@@ -5,9 +5,15 @@ use std::ops::Range;
 
 use csv_core::ReadRecordResult;
 
-use super::plain;
+use super::quotes::Quotes;
+use super::{Read, plain};
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
+use crate::input::rejects::SKIP;
+use crate::input::{Place, Reason, Reject};
+
+/// The mark of byte order that a text may begin with, which the parser passes over.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A record longer than this is assumed to have an unclosed quote.
 pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
@@ -31,7 +37,7 @@ pub(super) struct RecordReader {
     /// Whether the text has ended, and the parser was given the line end that its last line may
     /// lack.
     ended: bool,
-    /// Whether the parser has read a record, and with it the mark of byte order that a text may
+    /// Whether the parser has read bytes, and with them the mark of byte order that a text may
     /// begin with.
     has_begun: bool,
 }
@@ -51,14 +57,14 @@ impl RecordReader {
         }
     }
 
-    /// Appends the next record to `records`; `false` at the end of the text.
-    pub(super) fn read(&mut self, records: &mut Records) -> Result<bool> {
+    /// Appends the next record to `records`.
+    pub(super) fn read(&mut self, records: &mut Records) -> Result<Read> {
         self.skip_line_ends()?;
         if self.has_begun && self.read_plain(records)? {
-            return Ok(true);
+            return Ok(Read::Record);
         }
-        self.has_begun = true;
         let line = self.line;
+        let mut quotes = Quotes::default();
         let (mut bytes_len, mut ends_len) = records.used();
         let (first_byte, first_end) = (bytes_len, ends_len);
         loop {
@@ -89,9 +95,15 @@ impl RecordReader {
                     )));
                 }
             } else {
-                self.line += line_ends(&input[..read], &mut self.after_return);
+                let mut bytes = &input[..read];
+                self.line += line_ends(bytes, &mut self.after_return);
+                if !self.has_begun {
+                    bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+                }
+                quotes.take(bytes, self.delimiter);
                 self.text.consume(read);
             }
+            self.has_begun = true;
             bytes_len += bytes_written;
             ends_len += ends_written;
             if bytes_len - first_byte > RECORD_BYTES_MAX {
@@ -108,26 +120,33 @@ impl RecordReader {
                     self.name
                 )));
             }
-            let more = match result {
-                ReadRecordResult::Record => true,
-                ReadRecordResult::End => false,
+            match result {
+                ReadRecordResult::Record => {}
+                ReadRecordResult::End => return Ok(Read::End),
                 ReadRecordResult::InputEmpty
                 | ReadRecordResult::OutputFull
                 | ReadRecordResult::OutputEndsFull => continue,
-            };
-            if more {
-                // The parser counts the ends of fields from the record's first byte.
-                records.ends[first_end..ends_len]
-                    .iter_mut()
-                    .for_each(|end| *end += first_byte);
-                records.rows.push(Row {
-                    line,
-                    bytes_end: bytes_len,
-                    ends_end: ends_len,
-                    gap: 0,
-                });
             }
-            return Ok(more);
+            if quotes.goes_on() {
+                return Ok(Read::Rejected(Reject {
+                    place: Place::Line(line),
+                    reason: Reason::Quotes,
+                    detail: "a field goes on after its closing quote; a quote within quotes is doubled"
+                        .to_owned(),
+                    remedy: Some(SKIP.to_owned()),
+                }));
+            }
+            // The parser counts the ends of fields from the record's first byte.
+            records.ends[first_end..ends_len]
+                .iter_mut()
+                .for_each(|end| *end += first_byte);
+            records.rows.push(Row {
+                line,
+                bytes_end: bytes_len,
+                ends_end: ends_len,
+                gap: 0,
+            });
+            return Ok(Read::Record);
         }
     }
 
@@ -349,7 +368,7 @@ mod tests {
         let text = BufReader::with_capacity(buffer, text.as_bytes());
         let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
         let mut records = Records::default();
-        while reader.read(&mut records).unwrap() {}
+        while !matches!(reader.read(&mut records).unwrap(), Read::End) {}
         (0..records.len())
             .map(|row| {
                 let fields = (0..records.width(row))
@@ -429,7 +448,7 @@ mod tests {
         let text: &[u8] = b"a,b\n\"\xc3\",\"\xa9\"\nfirst \xc3\xa9,second\n";
         let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
         let mut records = Records::default();
-        while reader.read(&mut records).unwrap() {}
+        while !matches!(reader.read(&mut records).unwrap(), Read::End) {}
         for rows in [0..3, 1..2, 2..3] {
             let texts = records.texts(rows.clone());
             let text = |row, field| rows.contains(&row).then(|| texts.field(row, field).1);
@@ -451,7 +470,7 @@ mod tests {
         let text: &[u8] = b"a\n\"1\n2\n\",\"3\n\",4\n";
         let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
         let mut records = Records::default();
-        while reader.read(&mut records).unwrap() {}
+        while !matches!(reader.read(&mut records).unwrap(), Read::End) {}
         assert_eq!([0, 1, 2].map(|field| records.field_line(1, field)), [2, 4, 5]);
     }
 
@@ -462,8 +481,8 @@ mod tests {
             let mut records = Records::default();
             let failure = loop {
                 match reader.read(&mut records) {
-                    Ok(true) => {}
-                    Ok(false) => panic!("{text} was read to its end"),
+                    Ok(Read::Record) => {}
+                    Ok(_) => panic!("{text} was read to its end"),
                     Err(failure) => break failure,
                 }
             };
@@ -471,6 +490,28 @@ mod tests {
         }
         assert_eq!(read_all("a\n\"2\"", 4096), [row(1, &["a"]), row(2, &["2"])]);
         assert_eq!(read_all("a\n\"2\n\"", 4096), [row(1, &["a"]), row(2, &["2\n"])]);
+    }
+
+    #[test]
+    fn text_after_a_closing_quote_rejects_its_record() {
+        let text = "\u{feff}\"a\",b\n\"1\",2\n\"3\"x,4\n5,\"6\n\"y\n\"7\",\"8\"";
+        for buffer in [1, 3, 4, 5, 4096] {
+            let text = BufReader::with_capacity(buffer, text.as_bytes());
+            let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+            let (mut records, mut rejected) = (Records::default(), Vec::new());
+            loop {
+                match reader.read(&mut records).unwrap() {
+                    Read::Record => {}
+                    Read::Rejected(reject) => rejected.push((reject.place, reject.reason)),
+                    Read::End => break,
+                }
+            }
+            let lines = [3, 4].map(|line| (Place::Line(line), Reason::Quotes));
+            assert_eq!(rejected, lines, "{buffer}");
+            let kept: Vec<u64> = (0..records.len()).map(|row| records.line(row)).collect();
+            assert_eq!(kept, [1, 2, 6], "{buffer}");
+            assert_eq!(records.field(2, 1), b"8");
+        }
     }
 
     #[test]
