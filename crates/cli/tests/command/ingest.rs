@@ -35,6 +35,30 @@ fn integers_for_a_table_that_exists_count_in_its_unit() {
     }
 }
 
+#[test]
+fn a_number_with_an_exponent_is_no_time() {
+    let place = Place::new();
+    place.write("a.json", "{\"t\":1.7e9,\"n\":1}\n");
+    place.write("a.csv", "t,n\n1.7E+09,1\n");
+    place.write("b.json", "{\"t\":1700000000,\"n\":1}\n{\"t\":1.7e9,\"n\":2}\n");
+    let advice = "write a number of units since 1970 with all its digits, as 1700000000, and no exponent";
+    for (file, shown) in [
+        ("a.json:1", "1.7e9"),
+        ("a.csv:2", "1.7E+09"),
+        ("b.json:2", "1.7e9"),
+    ] {
+        let (name, _) = file.split_once(':').unwrap();
+        let command = format!("ingest s t {name} --time t --time-unit s");
+        let message = place.run(&command).fails(1);
+        let expected = format!("{file}: `{shown}` in column t is not a time; {advice}");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    place.output("ingest s t b.json --time t --time-unit s --on-error skip");
+    let message = place.run("ingest s t a.json").fails(1);
+    assert!(message.contains(advice), "{message}");
+    assert_eq!(place.output("query s t --columns n --format csv"), "n\n1\n");
+}
+
 /// As tcpdump, Zeek and many sensors write times.
 #[test]
 fn numbers_with_fractions_are_times() {

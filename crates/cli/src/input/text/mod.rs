@@ -39,6 +39,16 @@ pub(super) const SAMPLE_ROWS: usize = 65_536;
 /// Bytes of rows that are held at once, at most, but for one record.
 const HELD_BYTES: usize = 64 << 20;
 
+/// The remedy for a number with an exponent in a column of times. Programs that write one round,
+/// and spreadsheets do so to a few digits.
+const WITHOUT_EXPONENT: &str =
+    "write a number of units since 1970 with all its digits, as 1700000000, and no exponent";
+
+/// Whether a text is a number with an exponent.
+fn has_exponent(text: &str) -> bool {
+    text.contains(['e', 'E']) && text.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
 /// Where records come from.
 enum Source {
     Csv(Box<RecordReader>),
@@ -249,10 +259,13 @@ impl TextRows {
                     text if text.is_empty() => {
                         format!("{file}:{line}: no time in column {name}, nor in the rows behind")
                     }
-                    text => format!(
-                        "{file}:{line}: `{}` in column {name} is not a time",
-                        excerpt(&text)
-                    ),
+                    text => {
+                        let detail = format!("`{}` in column {name} is not a time", excerpt(&text));
+                        match has_exponent(&text) {
+                            true => format!("{file}:{line}: {detail}; {WITHOUT_EXPONENT}"),
+                            false => format!("{file}:{line}: {detail}"),
+                        }
+                    }
                 }
             }
             NoTime::Texts => match self.misshapen.first() {
@@ -342,6 +355,7 @@ impl TextRows {
         };
         let remedy = match problem {
             Problem::NotUtf8 => Some(SKIP.to_owned()),
+            Problem::NoTime if has_exponent(&text) => Some(format!("{WITHOUT_EXPONENT}; else {SKIP}")),
             Problem::NoTime if WrittenCount::parse(&text).is_some() && column.is_time => Some(format!(
                 "if numbers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
             )),
