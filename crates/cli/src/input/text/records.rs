@@ -495,7 +495,7 @@ mod tests {
     #[test]
     fn text_after_a_closing_quote_rejects_its_record() {
         let text = "\u{feff}\"a\",b\n\"1\",2\n\"3\"x,4\n5,\"6\n\"y\n\"7\",\"8\"";
-        for buffer in [1, 3, 4, 5, 4096] {
+        for buffer in [1, 4, 5, 4096] {
             let text = BufReader::with_capacity(buffer, text.as_bytes());
             let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
             let (mut records, mut rejected) = (Records::default(), Vec::new());
