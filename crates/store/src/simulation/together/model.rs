@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field};
 
-use super::super::workload::columns;
 use crate::error::Result;
+use crate::rows::TableSchema;
 use crate::scan::Scan;
 
 /// How a table tells rows of one time apart.
@@ -48,6 +48,9 @@ pub(super) fn text(id: i64) -> usize {
 /// table the row has values in.
 pub(super) const ID_STEP: i64 = 8;
 
+/// The first column that was added to a table, if there is one.
+pub(super) const FIRST_ADDED: usize = 3;
+
 /// The most columns that are added to a table.
 pub(super) const ADDED_MAX: usize = 7;
 
@@ -63,16 +66,12 @@ pub(super) fn added(id: i64, column: usize) -> Option<i64> {
     has_value.then(|| id / ID_STEP % 50 * 10 + number)
 }
 
-pub(super) fn added_name(column: usize) -> String {
-    format!("added {column}")
-}
-
 pub(super) fn added_field(column: usize) -> Field {
-    Field::new(added_name(column), DataType::Int64, true)
+    Field::new(format!("added {column}"), DataType::Int64, true)
 }
 
-/// A batch of rows for a table with so many added columns.
-pub(super) fn batch(rows: &[Row], columns_added: usize) -> RecordBatch {
+/// A batch of rows for a table of this schema.
+pub(super) fn batch(rows: &[Row], schema: &TableSchema) -> RecordBatch {
     let times = rows.iter().map(|row| row.time);
     let texts: StringArray = rows.iter().map(|row| TEXTS[text(row.id)]).collect();
     let mut arrays: Vec<ArrayRef> = vec![
@@ -80,13 +79,11 @@ pub(super) fn batch(rows: &[Row], columns_added: usize) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.id))),
         Arc::new(texts),
     ];
-    let mut fields = columns().fields().to_vec();
-    for column in 0..columns_added {
-        let values: Int64Array = rows.iter().map(|row| added(row.id, column)).collect();
-        arrays.push(Arc::new(values));
-        fields.push(Arc::new(added_field(column)));
+    for column in arrays.len()..schema.arrow().fields().len() {
+        let values = rows.iter().map(|row| added(row.id, column - FIRST_ADDED));
+        arrays.push(Arc::new(values.collect::<Int64Array>()));
     }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length")
+    RecordBatch::try_new(schema.arrow().clone(), arrays).expect("columns of one length")
 }
 
 /// The rows of a scan, whose values must be those of their ids, and which must be in order.
@@ -99,10 +96,13 @@ pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
         let texts = batch.column(2).as_string::<i32>();
         for ((&time, &id), found) in times.values().iter().zip(ids.values()).zip(texts) {
             assert_eq!(found, TEXTS[text(id)], "the text of row {id}");
-            assert!(width(id) + 3 <= batch.num_columns(), "row {id} lacks columns");
+            assert!(
+                width(id) + FIRST_ADDED <= batch.num_columns(),
+                "row {id} lacks columns"
+            );
             rows.push(Row { time, id });
         }
-        for (column, array) in batch.columns()[3..].iter().enumerate() {
+        for (column, array) in batch.columns()[FIRST_ADDED..].iter().enumerate() {
             for (id, found) in ids.values().iter().zip(array.as_primitive::<Int64Type>()) {
                 assert_eq!(found, added(*id, column), "row {id} in the added column {column}");
             }

@@ -158,8 +158,8 @@ impl Run {
         let older = self.older[number].clone();
         let older = older.filter(|table| width <= columns_added(table.schema()));
         let table = older.unwrap_or_else(|| self.table(number));
-        let columns = columns_added(table.schema());
-        (table, batch(rows, columns))
+        let batch = batch(rows, table.schema());
+        (table, batch)
     }
 
     /// Does a change; returns whether it is done. If that is unknown, the store is opened again.

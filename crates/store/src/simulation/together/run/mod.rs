@@ -12,7 +12,7 @@ use bedload_testkit::Rng;
 
 use super::super::say;
 use super::super::workload::{STORE, columns, open, open_at, options};
-use super::model::{Kind, Model, Row, batch, rows_of};
+use super::model::{FIRST_ADDED, Kind, Model, Row, batch, rows_of};
 use crate::disk::sim::{SimDisk, Trace};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -76,7 +76,7 @@ fn create_table(store: &Store, number: usize) -> Table {
 
 /// How many columns were added to a table.
 fn columns_added(schema: &TableSchema) -> usize {
-    schema.arrow().fields().len() - columns().fields().len()
+    schema.arrow().fields().len() - FIRST_ADDED
 }
 
 fn found(store: &Store, number: usize) -> Vec<Row> {
@@ -131,7 +131,7 @@ impl Run {
             Model::new(TABLES[number].1, table.id())
         });
         let reader = Some(open_to_read(&disk, options.clone()));
-        Self {
+        let mut run = Self {
             seed,
             rng: Rng::new(seed),
             disk,
@@ -151,7 +151,9 @@ impl Run {
             failed: 0,
             unknown: 0,
             log: Vec::new(),
-        }
+        };
+        run.is_durable();
+        run
     }
 
     fn below(&mut self, bound: i64) -> i64 {
@@ -203,7 +205,7 @@ impl Run {
     }
 
     pub(super) fn step(&mut self) {
-        match self.below(34) {
+        match self.below(36) {
             0 => self.pause_or_end(),
             1 => self.mistake(),
             2 => self.hold(true),
@@ -221,7 +223,8 @@ impl Run {
             13 => self.fail(),
             14 => self.end(),
             15 => self.back_up(),
-            16..20 => self.read(),
+            16 | 17 => self.rename_column(),
+            18..22 => self.read(),
             _ => {
                 let change = self.some_change();
                 self.do_change(&change);
@@ -306,6 +309,23 @@ impl Run {
         self.may_be_lost();
     }
 
+    /// Renames a column of a table, also its time or one of its key.
+    fn rename_column(&mut self) {
+        let number = self.rng.index(TABLES.len());
+        let table = self.table(number);
+        let fields = table.schema().arrow().fields();
+        let name = fields[self.rng.index(fields.len())].name();
+        let new = format!(
+            "{}, renamed {}",
+            name.split(',').next().unwrap_or_default(),
+            self.log.len()
+        );
+        self.say(("renames", number, name, &new));
+        let renamed = self.store().rename_column(TABLES[number].0, name, &new);
+        renamed.expect("a sound disk");
+        self.is_durable();
+    }
+
     /// Drops a table and creates another one of its name, or renames one for a moment.
     fn replace_table(&mut self) {
         let number = self.rng.index(TABLES.len());
@@ -320,7 +340,7 @@ impl Run {
         self.say(("drops", name));
         let was = self.table(number);
         self.store().drop_table(name).expect("a sound disk");
-        let gone = was.append(&batch(&[Row { time: 0, id: 0 }], columns_added(was.schema())));
+        let gone = was.append(&batch(&[Row { time: 0, id: 0 }], was.schema()));
         assert!(matches!(gone, Err(Error::NoSuchTable { .. })), "{gone:?}");
         drop(self.pauses[number].take());
         self.older[number] = None;

@@ -5,11 +5,15 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, StringArray};
 use bedload_columns::{Operator, Predicate};
 
-use super::super::model::{Row, TEXTS, added, added_name, rows_of, text};
-use super::{Run, TABLES, columns_added};
+use super::super::model::{FIRST_ADDED, Row, TEXTS, added, rows_of, text};
+use super::{Run, TABLES};
 use crate::error::Result;
 use crate::scan::Scan;
 use crate::store::Value;
+
+/// The numbers of columns, which may have any name.
+const ID: usize = 1;
+const TEXT: usize = 2;
 
 /// Which rows a scan wants.
 #[derive(Debug, Clone, Copy)]
@@ -39,31 +43,34 @@ impl Condition {
         }
     }
 
-    fn filter(self, scan: Scan) -> Result<Scan> {
+    fn filter(self, scan: Scan, names: &[String]) -> Result<Scan> {
         let compare = |operator, literal: &dyn arrow_array::Array| {
             Predicate::compare(operator, literal).expect("comparable")
         };
         match self {
             Self::Any => Ok(scan),
-            Self::From(first) => scan.filter("id", compare(Operator::GtEq, &Int64Array::from(vec![first]))),
+            Self::From(first) => scan.filter(
+                &names[ID],
+                compare(Operator::GtEq, &Int64Array::from(vec![first])),
+            ),
             Self::TextOf(other) => {
                 let literal = StringArray::from(vec![TEXTS[text(other)]]);
-                scan.filter("text", compare(Operator::Eq, &literal))
+                scan.filter(&names[TEXT], compare(Operator::Eq, &literal))
             }
-            Self::WithoutText => scan.filter("text", Predicate::is_null()),
+            Self::WithoutText => scan.filter(&names[TEXT], Predicate::is_null()),
             Self::AddedOf(column, other) => {
                 let literal = Int64Array::from(vec![added(other, column)]);
-                scan.filter(&added_name(column), compare(Operator::Eq, &literal))
+                scan.filter(&names[FIRST_ADDED + column], compare(Operator::Eq, &literal))
             }
-            Self::WithoutAdded(column) => scan.filter(&added_name(column), Predicate::is_null()),
+            Self::WithoutAdded(column) => scan.filter(&names[FIRST_ADDED + column], Predicate::is_null()),
         }
     }
 }
 
 /// The ids of the rows of a scan, as it gives them.
-fn ids_of(scan: Scan) -> Result<Vec<i64>> {
+fn ids_of(scan: Scan, names: &[String]) -> Result<Vec<i64>> {
     let mut ids = Vec::new();
-    for batch in scan.columns(&["id"])? {
+    for batch in scan.columns(&[&names[ID]])? {
         ids.extend(batch?.column(0).as_primitive::<Int64Type>().values());
     }
     Ok(ids)
@@ -88,7 +95,8 @@ impl Run {
             1 => near.time..=near.time,
             _ => from..=from + self.below(3000),
         };
-        let columns = columns_added(snapshot.schema(name).expect("there"));
+        let names = snapshot.schema(name).expect("there").names();
+        let columns = names.len() - FIRST_ADDED;
         let condition = match self.below(8) {
             0 => Condition::From(near.id - self.below(100)),
             1 => Condition::TextOf(near.id),
@@ -113,21 +121,22 @@ impl Run {
         }
         wanted.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let scan = || {
-            let scan = condition.filter(snapshot.range(name, times.clone())?)?;
+            let scan = condition.filter(snapshot.range(name, times.clone())?, &names)?;
             let scan = if is_reverse { scan.rev() } else { scan };
             Ok(scan.limit(limit))
         };
-        assert_eq!(scan().and_then(ids_of).expect("a sound disk"), wanted);
+        let ids = scan().and_then(|scan| ids_of(scan, &names));
+        assert_eq!(ids.expect("a sound disk"), wanted);
         let count = scan().and_then(Scan::count).expect("a sound disk");
         assert_eq!(count, wanted.len() as u64);
         if is_now {
             let last = all.iter().rfind(|row| row.time == near.time);
             let found = self.table(number).get(near.time).expect("a sound disk");
             let found = found.as_ref();
-            let id = found.and_then(|row| row.value(1));
+            let id = found.and_then(|row| row.value(ID));
             assert_eq!(id, last.map(|row| Value::Int(row.id)));
             for column in 0..columns {
-                let value = found.and_then(|row| row.value(3 + column));
+                let value = found.and_then(|row| row.value(FIRST_ADDED + column));
                 let wanted = last.and_then(|row| added(row.id, column));
                 assert_eq!(value, wanted.map(Value::Int));
             }

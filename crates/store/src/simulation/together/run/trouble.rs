@@ -153,8 +153,12 @@ impl Run {
                 .iter()
                 .rposition(|models| check_all(&left, models).is_ok());
             let state = state.unwrap_or_else(|| {
-                let newest = self.states.last().map(|models| check_all(&left, models));
-                panic!("power loss undid more than it may: {newest:?}")
+                let found: Vec<_> = self
+                    .states
+                    .iter()
+                    .map(|models| check_all(&left, models))
+                    .collect();
+                panic!("power loss left no state since the last that was durable: {found:#?}")
             });
             self.models = self.states.swap_remove(state);
             // It was in the process that wrote, and may have seen rows that are lost.
