@@ -1,6 +1,6 @@
 //! The records of a CSV text, and the lines on which they stand.
 
-use std::io::BufRead;
+use std::io::{BufRead, Cursor, Read as _};
 use std::ops::Range;
 
 use csv_core::ReadRecordResult;
@@ -12,7 +12,7 @@ use crate::input::bytes::text_failure;
 use crate::input::rejects::SKIP;
 use crate::input::{Place, Reason, Reject};
 
-/// The mark of byte order that a text may begin with, which the parser passes over.
+/// The mark of byte order that a text may begin with.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A record longer than this is assumed to have an unclosed quote.
@@ -37,8 +37,7 @@ pub(super) struct RecordReader {
     /// Whether the text has ended, and the parser was given the line end that its last line may
     /// lack.
     ended: bool,
-    /// Whether the parser has read bytes, and with them the mark of byte order that a text may
-    /// begin with.
+    /// Whether the parser has read bytes: those after a mark of byte order.
     has_begun: bool,
 }
 
@@ -57,8 +56,27 @@ impl RecordReader {
         }
     }
 
+    /// Takes a mark of byte order off the beginning of the text, which may come in pieces: `csv_core`
+    /// takes a piece with nothing else for the end of the text.
+    fn skip_byte_order_mark(&mut self) -> Result<()> {
+        let mut first = Vec::new();
+        self.text
+            .by_ref()
+            .take(BYTE_ORDER_MARK.len() as u64)
+            .read_to_end(&mut first)
+            .map_err(|error| text_failure(&self.name, &error))?;
+        if first != BYTE_ORDER_MARK {
+            let rest = std::mem::replace(&mut self.text, Box::new(std::io::empty()));
+            self.text = Box::new(Cursor::new(first).chain(rest));
+        }
+        Ok(())
+    }
+
     /// Appends the next record to `records`.
     pub(super) fn read(&mut self, records: &mut Records) -> Result<Read> {
+        if !self.has_begun {
+            self.skip_byte_order_mark()?;
+        }
         self.skip_line_ends()?;
         if self.has_begun && self.read_plain(records)? {
             return Ok(Read::Record);
@@ -95,11 +113,8 @@ impl RecordReader {
                     )));
                 }
             } else {
-                let mut bytes = &input[..read];
+                let bytes = &input[..read];
                 self.line += line_ends(bytes, &mut self.after_return);
-                if !self.has_begun {
-                    bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-                }
                 quotes.take(bytes, self.delimiter);
                 self.text.consume(read);
             }
@@ -460,7 +475,14 @@ mod tests {
 
     #[test]
     fn byte_order_mark_and_emptiness() {
-        assert_eq!(read_all("\u{feff}a\n1\n", 4096), [row(1, &["a"]), row(2, &["1"])]);
+        for buffer in [1, 2, 3, 4, 4096] {
+            assert_eq!(
+                read_all("\u{feff}a\n1\n", buffer),
+                [row(1, &["a"]), row(2, &["1"])]
+            );
+            assert_eq!(read_all("a", buffer), [row(1, &["a"])]);
+            assert_eq!(read_all("\u{feff}", buffer), []);
+        }
         assert_eq!(read_all("", 16), []);
         assert_eq!(read_all("\n\r\n\n", 16), []);
     }
@@ -495,7 +517,7 @@ mod tests {
     #[test]
     fn text_after_a_closing_quote_rejects_its_record() {
         let text = "\u{feff}\"a\",b\n\"1\",2\n\"3\"x,4\n5,\"6\n\"y\n\"7\",\"8\"";
-        for buffer in [1, 4, 5, 4096] {
+        for buffer in [1, 3, 4, 5, 4096] {
             let text = BufReader::with_capacity(buffer, text.as_bytes());
             let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
             let (mut records, mut rejected) = (Records::default(), Vec::new());
