@@ -1,5 +1,5 @@
-//! `bedload add-columns` and `bedload rename-column`: further columns of a table, and one by another
-//! name.
+//! `bedload add-columns` and `bedload rename-column`: further columns of a table, and one by
+//! another name.
 
 use serde_json::json;
 

@@ -174,8 +174,8 @@ pub(crate) fn kept_field(field: &Arc<Field>) -> PyResult<Field> {
     Ok(Field::new(field.name(), kept, field.is_nullable()))
 }
 
-/// Rows with the columns that their table has by now, under the names that they have by now: null in
-/// those that were added since.
+/// Rows with the columns that their table has by now, under the names that they have by now: null
+/// in those that were added since.
 fn as_of_now(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     let (own, of_table) = (batch.schema_ref().fields(), schema.fields());
     let are_same = |(own, other): (&FieldRef, &FieldRef)| own.name() == other.name();

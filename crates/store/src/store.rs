@@ -223,8 +223,8 @@ impl Store {
         })
     }
 
-    /// Gives a column of a table another name, also if it is the time or one of the key, and returns
-    /// the table with it. The rows are not touched.
+    /// Gives a column of a table another name, also if it is the time or one of the key, and
+    /// returns the table with it. The rows are not touched.
     ///
     /// Handles made before keep the name that they have: so do the batches that they append and
     /// read. Snapshots keep it, too. Takes as long as a flush.

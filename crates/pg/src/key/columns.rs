@@ -321,8 +321,8 @@ impl Column {
         }
     }
 
-    /// Takes the bytes of a value off the beginning of a key; `None` if there is none, or not all of
-    /// it.
+    /// Takes the bytes of a value off the beginning of a key; `None` if there is none, or not all
+    /// of it.
     fn take_value<'k>(&self, key: &mut &'k [u8]) -> Option<&'k [u8]> {
         if let Some((&VALUE, rest)) = key.split_first()
             && let Some(len) = self.len_of(rest)

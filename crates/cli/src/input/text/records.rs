@@ -56,8 +56,8 @@ impl RecordReader {
         }
     }
 
-    /// Takes a mark of byte order off the beginning of the text, which may come in pieces: `csv_core`
-    /// takes a piece with nothing else for the end of the text.
+    /// Takes a mark of byte order off the beginning of the text, which may come in pieces:
+    /// `csv_core` takes a piece with nothing else for the end of the text.
     fn skip_byte_order_mark(&mut self) -> Result<()> {
         let mut first = Vec::new();
         self.text
