@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     bytes: Option<ThinArc<Described, u8>>,
 }
 
-/// What the bytes of an entry are.
+/// How to read the bytes of an entry: its columns, and where the key ends.
 #[derive(Debug)]
 struct Described {
     columns: &'static Columns,

@@ -159,7 +159,7 @@ fn a_closed_store_misses_the_end_of_its_log_and_a_killed_one_does_not() {
                 let place = format!("{durability:?}, {layout:?}, killed, {kind}");
                 let store = open(&damaged, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
                 assert!(rows_in(&store) < 10 * ROWS.cast_unsigned(), "{place}");
-                // What follows is told from what was lost.
+                // Rows that are appended after that loss are missed if they are lost in turn.
                 let table = store.table("t").expect("there");
                 let older = fill(&damaged, &table);
                 drop((store, table));

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -18,6 +17,7 @@ use bedload::{
 };
 
 use crate::pages::pages_of;
+use crate::writers::beside_writers;
 
 fn at() -> Field {
     Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false)
@@ -334,45 +334,24 @@ fn writers_and_readers_go_on_meanwhile() {
         .open(dir.path().join("store"))
         .expect("opens");
     store.create_table("t", schema()).expect("fresh");
-    let is_over = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
-        let writers = [0, 1].map(|writer| {
-            let (store, is_over) = (&store, &is_over);
-            scope.spawn(move || {
-                let mut next = writer;
-                let mut table = store.table("t").expect("there");
-                while !is_over.load(Ordering::Relaxed) {
-                    // One row, or many, of numbers that no other writer has.
-                    let count = if next % 3 == 0 { 1 } else { 100 };
-                    append(&table, next * 1000..next * 1000 + count);
-                    next += 2;
-                    if next % 10 < 2 {
-                        table = store.table("t").expect("there");
-                    }
+    let mut counted = 0;
+    let read = |table: &Table| {
+        let mut count = 0;
+        for batch in table.range(..).expect("there") {
+            let batch = batch.expect("reads");
+            let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+            for column in &batch.columns()[2..] {
+                let texts = column.as_string::<i32>();
+                for (number, text) in numbers.iter().zip(texts) {
+                    assert!(text.is_none_or(|text| text == format!("text {number}")));
                 }
-                next
-            })
-        });
-        let reader = scope.spawn(|| {
-            let mut counted = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                let table = store.table("t").expect("there");
-                let mut count = 0;
-                for batch in table.range(..).expect("there") {
-                    let batch = batch.expect("reads");
-                    let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-                    for column in &batch.columns()[2..] {
-                        let texts = column.as_string::<i32>();
-                        for (number, text) in numbers.iter().zip(texts) {
-                            assert!(text.is_none_or(|text| text == format!("text {number}")));
-                        }
-                    }
-                    count += batch.num_rows();
-                }
-                assert!(count >= counted, "rows disappear");
-                counted = count;
             }
-        });
+            count += batch.num_rows();
+        }
+        assert!(count >= counted, "rows disappear");
+        counted = count;
+    };
+    beside_writers(&store, append, read, || {
         for column in 0..8 {
             std::thread::sleep(std::time::Duration::from_millis(30));
             let name = if column == 0 {
@@ -384,15 +363,5 @@ fn writers_and_readers_go_on_meanwhile() {
                 .add_columns("t", [Field::new(name, DataType::Utf8, true)])
                 .expect("adds");
         }
-        is_over.store(true, Ordering::Relaxed);
-        reader.join().expect("it reads");
-        writers.map(|writer| writer.join().expect("it writes"))
     });
-    let count = |next: i64| if next % 3 == 0 { 1 } else { 100 };
-    let all = (0..).zip(written);
-    let all = all.map(|(first, end): (i64, i64)| (first..end).step_by(2).map(count).sum::<i64>());
-    let table = store.table("t").expect("there");
-    let found = table.range(..).expect("there").count().expect("reads");
-    assert_eq!(found, all.sum::<i64>().unsigned_abs());
-    assert_eq!(store.verify().expect("reads").problems, []);
 }

@@ -31,3 +31,4 @@ mod space;
 mod sparse;
 mod types;
 mod write_batch;
+mod writers;

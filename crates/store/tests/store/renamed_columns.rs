@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -12,6 +11,8 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bedload::{
     Error, Grid, Layout, Operator, Options, Predicate, Store, Table, TableSchema, Value, restore, salvage,
 };
+
+use crate::writers::beside_writers;
 
 /// The columns of the tables here: the time, the rest of a key, and one more.
 const NAMES: [&str; 3] = ["at", "number", "text"];
@@ -349,37 +350,18 @@ fn writers_and_readers_go_on_meanwhile() {
         .open(dir.path().join("store"))
         .expect("opens");
     create(&store, Kind::Keyed);
-    let is_over = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
-        let writers = [0, 1].map(|writer| {
-            let (store, is_over) = (&store, &is_over);
-            scope.spawn(move || {
-                let mut next = writer;
-                let mut table = store.table("t").expect("there");
-                while !is_over.load(Ordering::Relaxed) {
-                    let count = if next % 3 == 0 { 1 } else { 100 };
-                    append(&table, next * 1000..next * 1000 + count);
-                    next += 2;
-                    if next % 10 < 2 {
-                        table = store.table("t").expect("there");
-                    }
-                }
-                next
-            })
-        });
-        let reader = scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                let table = store.table("t").expect("there");
-                for batch in table.range(..).expect("there") {
-                    let batch = batch.expect("reads");
-                    assert_eq!(batch.schema_ref(), table.schema().arrow());
-                    let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-                    for (number, text) in numbers.iter().zip(batch.column(2).as_string::<i32>()) {
-                        assert_eq!(text, Some(&*format!("text {number}")));
-                    }
-                }
+    let write = |table: &Table, numbers: Range<i64>| assert_eq!(append(table, numbers), 0);
+    let read = |table: &Table| {
+        for batch in table.range(..).expect("there") {
+            let batch = batch.expect("reads");
+            assert_eq!(batch.schema_ref(), table.schema().arrow());
+            let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+            for (number, text) in numbers.iter().zip(batch.column(2).as_string::<i32>()) {
+                assert_eq!(text, Some(&*format!("text {number}")));
             }
-        });
+        }
+    };
+    beside_writers(&store, write, read, || {
         let mut own = NAMES.map(String::from);
         for turn in 0..9 {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -387,16 +369,7 @@ fn writers_and_readers_go_on_meanwhile() {
             store.rename_column("t", &own[turn % 3], &new).expect("renames");
             own[turn % 3] = new;
         }
-        is_over.store(true, Ordering::Relaxed);
-        reader.join().expect("it reads");
-        writers.map(|writer| writer.join().expect("it writes"))
     });
-    let count = |next: i64| if next % 3 == 0 { 1 } else { 100 };
-    let all = (0..).zip(written);
-    let all = all.map(|(first, end): (i64, i64)| (first..end).step_by(2).map(count).sum::<i64>());
     let table = store.table("t").expect("there");
     assert_eq!(names(&table), ["name 6", "name 7", "name 8"]);
-    let found = table.range(..).expect("there").count().expect("reads");
-    assert_eq!(found, all.sum::<i64>().unsigned_abs());
-    assert_eq!(store.verify().expect("reads").problems, []);
 }

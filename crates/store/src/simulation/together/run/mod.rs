@@ -40,8 +40,8 @@ pub(super) struct Run {
     store: Option<Store>,
     reader: Option<Arc<Store>>,
     models: Models,
-    /// What the tables had after each change that loss of power may undo, from the last one that it
-    /// may not. Empty if commits return once they are on the disk.
+    /// The states to which loss of power may set the tables back: the last durable one, and those
+    /// after each later change. Empty if all commits are durable.
     states: Vec<Models>,
     views: Vec<View>,
     marks: Vec<(Mark, i64)>,
