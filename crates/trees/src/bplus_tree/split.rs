@@ -226,7 +226,10 @@ mod tests {
     use bedload_pages::PageId;
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 })
+        })]
 
         /// Whatever the sizes of entries, up to the limit: what fills a node and one entry more can
         /// be cut.
