@@ -280,7 +280,7 @@ mod tests {
         let mut model = Model::new();
         let mut rng = Rng::new(3);
         let mut rewritten = 0;
-        for _ in 0..if cfg!(miri) { 300 } else { 3000 } {
+        for _ in 0..if cfg!(miri) { 60 } else { 3000 } {
             let key = key_of(rng.below(60));
             let tie = if ties { rng.below(3) } else { 0 };
             let mut bytes = |len: u64| {
