@@ -113,7 +113,7 @@ pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-
 
 pg-soak: ## The same for longer: the server's own suites as a whole, 100,000 compared queries, more crashes
 	$(PG_CARGO) build $(PG_FEATURES),harness --locked
-	export BEDLOAD_PG_SUITES=all BEDLOAD_PG_QUERIES=100000 BEDLOAD_PG_KILLS=50 BEDLOAD_PG_SCHEMAS=200 BEDLOAD_PG_RACE=1000000 BEDLOAD_PG_SQLSMITH=20000; $(PG_TESTS)
+	export BEDLOAD_PG_SUITES=all BEDLOAD_PG_QUERIES=100000 BEDLOAD_PG_KILLS=50 BEDLOAD_PG_SCHEMAS=200 BEDLOAD_PG_RACE=1000000 BEDLOAD_PG_SQLSMITH=20000 BEDLOAD_PG_DAMAGED=200; $(PG_TESTS)
 
 pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names; SUDO=sudo: that of root
 	$(PG_CARGO) build --release $(PG_FEATURES) --locked --target-dir target

@@ -106,11 +106,13 @@ pub(crate) unsafe fn fail_with(index: pg_sys::Relation, error: &Error) -> ! {
     // SAFETY: the caller's.
     let name = unsafe { name_of(index) };
     let (code, hint) = match error {
-        Error::Corrupt { .. } => (
+        Error::EntryTooLarge { .. } | Error::Busy { .. } => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, None),
+        // The server has its own errors for a disk that fails. So what is left is damage: a page
+        // that is named and does not exist, entries out of order or of another form.
+        _ => (
             PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
             Some(format!("REINDEX INDEX {name}.")),
         ),
-        _ => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, None),
     };
     fail(code, format!("index \"{name}\": {error}"), hint)
 }

@@ -9,17 +9,10 @@ use crate::contract::{declare, is_raised};
 use crate::rows::{
     Rng, check, create_table, execute, is_conflict, number, same_rows, until, until_one_waits,
 };
+use crate::settings::setting;
 use crate::unique::{finish, is_under_way, is_waiting, start};
 
 const WRITERS: usize = 2;
-
-/// How many kills: 20, or as the environment asks.
-fn kills() -> u64 {
-    let asked = std::env::var("BEDLOAD_PG_KILLS")
-        .ok()
-        .and_then(|kills| kills.parse().ok());
-    asked.unwrap_or(20)
-}
 
 #[test]
 fn what_was_acknowledged_survives_kills() {
@@ -35,7 +28,8 @@ fn what_was_acknowledged_survives_kills() {
     drop(client);
     let mut rng = Rng::new(0xdead);
     let serials: [AtomicI64; WRITERS] = Default::default();
-    for kill in 0..kills() {
+    let kills = setting("BEDLOAD_PG_KILLS", 20);
+    for kill in 0..kills {
         let is_over = AtomicBool::new(false);
         let socket = cluster.socket();
         thread::scope(|scope| {
@@ -101,7 +95,7 @@ fn what_was_acknowledged_survives_kills() {
     check(&mut client, "t_k");
     let written: i64 = serials.iter().map(|serial| serial.load(Ordering::Relaxed)).sum();
     // However busy the machine is, or nothing was at stake.
-    let kills = i64::try_from(kills()).expect("few");
+    let kills = i64::try_from(kills).expect("few");
     assert!(
         written >= kills,
         "{written} statements were acknowledged, {kills} kills"

@@ -41,6 +41,7 @@ mod results;
 mod rows;
 mod scans;
 mod schema;
+mod settings;
 mod shards;
 mod small;
 mod small_rates;

@@ -12,6 +12,7 @@ use postgres::Client;
 use crate::cluster::Cluster;
 use crate::rows::{check, execute, number, same_rows};
 use crate::schema::TYPES;
+use crate::settings::setting;
 
 /// Plans are by index where they can be. Statements that run long are ended, as random joins do.
 const SETTINGS: &str = "
@@ -32,11 +33,6 @@ const SETTINGS: &str = "
 /// Files of the server in which statements meet internal errors before they are executed, or in
 /// functions that they call.
 const KNOWN: [&str; 2] = ["parse_coerce.c", "timestamp.c"];
-
-fn setting(name: &str, default: u64) -> u64 {
-    let set = std::env::var(name).ok();
-    set.map_or(default, |number| number.parse().expect("a number"))
-}
 
 /// Tables with an index of each type, and of several columns, unique, partial and of expressions.
 fn create_tables(client: &mut Client) {

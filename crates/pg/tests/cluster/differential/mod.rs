@@ -16,6 +16,7 @@ use postgres::Client;
 use crate::cluster::Cluster;
 use crate::rows::{Rng, check, execute, number};
 use crate::schema::{Schema, index};
+use crate::settings::setting;
 use question::Question;
 use session::{Session, Tally};
 
@@ -104,11 +105,6 @@ impl Table {
         };
         (statement.to_owned(), in_transaction)
     }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let set = std::env::var(name).ok();
-    set.map_or(default, |number| number.parse().expect("a number"))
 }
 
 /// A round: a table, and what its sessions do.
