@@ -4,8 +4,8 @@
 //!    find them. Only keys with a null that is distinct from others wait, as they conflict with
 //!    none.
 //! 2. The check and the insertion happen under a lock on the hash of the key, a heavyweight lock,
-//!    so it takes part in deadlock detection, and an error releases it. Keys without a hash, those
-//!    that a collation compares, share one lock.
+//!    so it takes part in deadlock detection, and an error releases it. Keys of types in which
+//!    different bytes may be equal have no hash and share one lock.
 //! 3. The lock is released before a wait for another transaction. The check starts again
 //!    afterwards.
 //! 4. A row address is worth something only while no bulk deletion has ended since its entry was

@@ -13,7 +13,7 @@ use crate::key::Form;
 use crate::pages::{self, Latch, Life, Mode, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";

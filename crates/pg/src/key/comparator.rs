@@ -17,6 +17,7 @@ pub(crate) struct Comparator {
     collation: pg_sys::Oid,
     of: pg_sys::Oid,
     call: *mut pg_sys::FmgrInfo,
+    is_equality_of_bytes: bool,
 }
 
 // SAFETY: a process of the server has one thread.
@@ -36,6 +37,13 @@ thread_local! {
     static COMPARATORS: RefCell<Vec<&'static Comparator>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Comparison functions by which only values of the same bytes are equal: `timetz_cmp`, `enum_cmp`
+/// and `network_cmp`, and `bttextcmp` under deterministic collations.
+const TIMETZ_CMP: u32 = 1358;
+const ENUM_CMP: u32 = 3514;
+const NETWORK_CMP: u32 = 926;
+pub(super) const TEXTCMP: u32 = 360;
+
 impl Comparator {
     /// The comparator of a function that takes two values of the type `of` and returns an `int4`.
     pub(super) fn new(function: pg_sys::Oid, collation: pg_sys::Oid, of: pg_sys::Oid) -> &'static Self {
@@ -49,11 +57,18 @@ impl Comparator {
                 pg_sys::fmgr_info_cxt(function, call, context);
                 call
             };
+            let is_equality_of_bytes = match function.to_u32() {
+                TIMETZ_CMP | ENUM_CMP | NETWORK_CMP => true,
+                // SAFETY: the collation is one of an index's column.
+                TEXTCMP => unsafe { pg_sys::get_collation_isdeterministic(collation) },
+                _ => false,
+            };
             let comparator: &Self = Box::leak(Box::new(Self {
                 function,
                 collation,
                 of,
                 call,
+                is_equality_of_bytes,
             }));
             COMPARATORS.with_borrow_mut(|all| all.push(comparator));
             comparator
@@ -62,6 +77,11 @@ impl Comparator {
 
     fn identity(&self) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
         (self.function, self.collation, self.of)
+    }
+
+    /// Whether values that are equal have the same bytes.
+    pub(super) fn is_equality_of_bytes(&self) -> bool {
+        self.is_equality_of_bytes
     }
 
     /// How two values stand to each other, whose bytes fit their type.

@@ -8,7 +8,8 @@ use bedload_trees::I64Order;
 use pgrx::pg_sys;
 use triomphe::ThinArc;
 
-use super::columns::{Column, Columns, Part};
+use super::column::{Column, Part};
+use super::columns::Columns;
 use super::value::RowValues;
 
 /// An entry of an index, in its order.

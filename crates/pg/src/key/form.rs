@@ -6,11 +6,12 @@ use std::cmp::Ordering;
 use std::ffi::CStr;
 
 use bedload_trees::run::RunEntry;
-use bedload_trees::{ByteOrder, I64Order, KeyOrder, RowLayout};
+use bedload_trees::{I64Order, KeyOrder, RowLayout};
 use pgrx::pg_sys;
 
-use super::columns::{BEHIND, Column, Columns};
-use super::comparator::Comparator;
+use super::column::{BEHIND, Column};
+use super::columns::Columns;
+use super::comparator::{Comparator, TEXTCMP};
 use super::entry::{Entry, EntryLen, EntryRef, address_of};
 use super::kind::Kind;
 use super::support::{COMPARE_FUNCTION, HASH_FUNCTION, SUPPORT_FUNCTIONS};
@@ -85,8 +86,7 @@ impl KeyOrder for EntryOrder {
 
     fn hash(&self, key: &[u8]) -> Option<u64> {
         match self.0 {
-            Some(columns) if columns.is_plain() => ByteOrder.hash(key),
-            Some(_) => None,
+            Some(columns) => columns.hash(key),
             None => I64Order.hash(key),
         }
     }
@@ -170,7 +170,7 @@ impl Form {
     pub(crate) fn filtered_columns(self) -> Option<usize> {
         match self {
             Self::Integers(_) => Some(1),
-            Self::Columns(columns) => columns.is_plain().then_some(columns.keys().len()),
+            Self::Columns(columns) => columns.has_hashes().then_some(columns.keys().len()),
         }
     }
 
@@ -426,6 +426,9 @@ unsafe fn column_of(index: pg_sys::Relation, at: usize) -> Result<Column, String
             let kind = Kind::of_type(of).ok_or_else(|| type_of(compat::attribute(index, at)))?;
             return Ok(Column::number(kind, stored));
         }
+        if compare.to_u32() == NUMERIC_CMP {
+            return Ok(Column::numeric(stored));
+        }
         let is_of_bytes = match compare.to_u32() {
             BYTEACMP => true,
             TEXT_PATTERN_CMP if pg_sys::get_collation_isdeterministic(collation) => true,
@@ -446,11 +449,12 @@ unsafe fn column_of(index: pg_sys::Relation, at: usize) -> Result<Column, String
     }
 }
 
+/// The comparison function of numbers, `numeric_cmp`.
+const NUMERIC_CMP: u32 = 1769;
 /// Comparison functions that compare bytes: `byteacmp`, `bttext_pattern_cmp`, and `bttextcmp` under
 /// some collations.
 const BYTEACMP: u32 = 1954;
 const TEXT_PATTERN_CMP: u32 = 2166;
-const TEXTCMP: u32 = 360;
 
 /// The prefix of an integer, from its tag and its bytes; `None` of a null.
 fn prefix_of_integer(key: &[u8]) -> Option<u64> {

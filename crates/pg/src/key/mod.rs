@@ -6,7 +6,9 @@
 //! | `form` | which form the entries of an index have |
 //! | `kind` | types whose values are kept as integers of 64 bits |
 //! | `record` | entries in pages of a head and in temporary files |
+//! | `column` | a key column, and its values as bytes |
 //! | `columns` | entries of several columns, or of one that is no integer, as byte strings |
+//! | `numeric` | values of `numeric` as bytes in their order |
 //! | `value` | values of columns as bytes |
 //! | `comparator` | the comparison function of a type |
 //!
@@ -27,6 +29,7 @@
 //! | floating-point numbers, hashes | 8 bytes of the integer that stands for them |
 //! | `uuid` | 16 bytes |
 //! | `bytea`, and text in the order of its bytes | the bytes, a zero as 0 255; then 0 1 |
+//! | `numeric` | as `numeric` describes |
 //! | others | 2 bytes of length, the greatest first, then the bytes of the type |
 //!
 //! The bits of values but those of the last line are inverted where a column descends. So keys
@@ -37,20 +40,23 @@
 //! byte of 255 sorts after them: scans begin and end at these.
 //!
 //! The payload is what else an index-only scan returns: of each floating-point column 0, or 1 and
-//! its 8 bytes where the key does not say its value to the bit; then the columns of `INCLUDE`, each
-//! as 0 for a null, or as 1, 2 bytes of length where the type has no fixed width, the lowest first,
-//! and the bytes of the type.
+//! its bytes where the key does not say its value to the bit; of each `numeric` column the decimal
+//! places that the value shows, a byte, or 255 and two bytes, the lowest first; then the columns of
+//! `INCLUDE`, each as 0 for a null, or as 1, 2 bytes of length where the type has no fixed width,
+//! the lowest first, and the bytes of the type.
 
+mod column;
 mod columns;
 mod comparator;
 mod entry;
 mod form;
 mod kind;
+mod numeric;
 mod record;
 mod support;
 mod value;
 
-pub(crate) use columns::{Column, Part};
+pub(crate) use column::{Column, Part};
 pub(crate) use entry::{Entry, EntryLen, EntryRef};
 pub(crate) use form::{EntryOrder, EntryRow, Form, KeyRange};
 pub(crate) use kind::Kind;

@@ -103,31 +103,40 @@ impl Stored {
         })
     }
 
+    /// Shows `view` the bytes of a value.
+    ///
+    /// # Safety
+    ///
+    /// The datum is of this type, and not null.
+    pub(super) unsafe fn with_bytes<R>(self, datum: pg_sys::Datum, view: impl FnOnce(&[u8]) -> R) -> R {
+        let Some(width) = self.width() else {
+            // SAFETY: the caller's; a value that was compressed or stored elsewhere is copied, and
+            // freed.
+            return unsafe {
+                let value = datum.cast_mut_ptr::<pg_sys::varlena>();
+                let detoasted = pg_sys::pg_detoast_datum_packed(value);
+                let result = view(varlena::varlena_to_byte_slice(detoasted));
+                if detoasted != value {
+                    pg_sys::pfree(detoasted.cast());
+                }
+                result
+            };
+        };
+        if self.is_by_value {
+            return view(&datum.value().to_le_bytes()[..width]);
+        }
+        // SAFETY: the caller's; such a datum is a pointer to as many bytes.
+        view(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), width) })
+    }
+
     /// Appends the bytes of a value.
     ///
     /// # Safety
     ///
     /// The datum is of this type, and not null.
     pub(super) unsafe fn push_bytes(self, datum: pg_sys::Datum, out: &mut Vec<u8>) {
-        let Some(width) = self.width() else {
-            // SAFETY: the caller's; a value that was compressed or stored elsewhere is copied, and
-            // freed.
-            unsafe {
-                let value = datum.cast_mut_ptr::<pg_sys::varlena>();
-                let detoasted = pg_sys::pg_detoast_datum_packed(value);
-                out.extend_from_slice(varlena::varlena_to_byte_slice(detoasted));
-                if detoasted != value {
-                    pg_sys::pfree(detoasted.cast());
-                }
-            }
-            return;
-        };
-        if self.is_by_value {
-            out.extend_from_slice(&datum.value().to_le_bytes()[..width]);
-        } else {
-            // SAFETY: the caller's; such a datum is a pointer to as many bytes.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), width) });
-        }
+        // SAFETY: the caller's.
+        unsafe { self.with_bytes(datum, |bytes| out.extend_from_slice(bytes)) };
     }
 
     /// Bytes of a payload that tell the length of a value.
@@ -181,6 +190,28 @@ impl Stored {
         let memory = memory.take(self.memory_len(bytes));
         // SAFETY: there is room for all of it, and words are aligned to 8.
         unsafe { self.put(bytes, memory.cast()) }
+    }
+
+    /// A value of so many bytes, which `fill` writes, for the row that has the memory: of a type
+    /// whose values differ in length.
+    pub(super) fn datum_with(
+        self,
+        len: usize,
+        memory: &mut RowMemory,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> pg_sys::Datum {
+        let memory_len = VARLENA_HEADER_LEN + len;
+        let memory = memory.take(memory_len).cast::<u8>();
+        // SAFETY: there is room for all of it, and words are aligned to 8. Keys are short, so the
+        // length fits.
+        unsafe {
+            varlena::set_varsize_4b(memory.cast(), i32::try_from(memory_len).unwrap_or(i32::MAX));
+            fill(std::slice::from_raw_parts_mut(
+                memory.add(VARLENA_HEADER_LEN),
+                len,
+            ));
+        }
+        pg_sys::Datum::from(memory)
     }
 
     /// Shows `view` the values of two byte strings that [fit](Self::fits).

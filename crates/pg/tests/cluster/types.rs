@@ -1,6 +1,7 @@
 //! Columns of other types than `int8`.
 
 use postgres::Client;
+use postgres::error::SqlState;
 
 use crate::cluster::Cluster;
 use crate::rows::{check, execute, plan};
@@ -225,4 +226,70 @@ fn rows_of_equal_entries_are_told_apart() {
         execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
         check(&mut client, "t_k");
     }
+}
+
+/// Numbers whose bytes an index might put in a wrong place, or return otherwise: without digits,
+/// with the longest scales and weights there are, and such that begin alike.
+const NUMBERS: &str = "
+    '0', '0.00', round(0, 254), round(0, 255), round(0, 256), 'NaN', 'Infinity', '-Infinity',
+    '1', '1.0', '1.00', '-1', '-1.000', '9999', '10000', '10001', '-9999', '-10000', '-10001',
+    '99999999', '100000000', '100000001', '-99999999', '-100000000', '-100000001', '0.0001', '0.00010',
+    '0.00011', '0.00009', '-0.0001', '-0.00010', '-0.00011', '-0.00009', '1.5', '1.50001', '1.49999',
+    '-1.5', '-1.50001', '-1.49999', '25600', '65535', '65536', '2560000.0001', '0.0256', '-0.0256',
+    '1e63', '1e255', '1e256', '1e260', '-1e255', '-1e256', '1e-255', '1e-256', '1e-260', '-1e-256', '1e131071',
+    '-1e131071', '1e-16383', '-1e-16383', round('1e131068', 16383), '12345678901234567890.12345678901234567890',
+    '-12345678901234567890.1234567890123456789'";
+
+#[test]
+fn numbers_are_in_order_and_returned_as_they_are() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let random = "round((i * 7919 % 10007 - 5000) * power(10::numeric, i * 31 % 61 - 30), i % 29)";
+    execute(
+        &mut client,
+        &format!(
+            "CREATE TABLE n (k numeric, id serial);
+             CREATE VIEW wanted AS SELECT unnest(ARRAY[{NUMBERS}]::numeric[]) AS k;
+             INSERT INTO n (k) SELECT k FROM wanted;
+             INSERT INTO n (k) SELECT {random} FROM generate_series(1, 2000) i;
+             CREATE INDEX n_up ON n USING bedload (k, id); CREATE INDEX n_down ON n USING bedload (k DESC, id);
+             INSERT INTO n (k) SELECT k FROM wanted;
+             INSERT INTO n (k) SELECT {random} FROM generate_series(2001, 3000) i;
+             INSERT INTO n (k) VALUES (NULL)"
+        ),
+    );
+    execute(&mut client, "VACUUM ANALYZE n");
+    for direction in ["", "DESC"] {
+        let query = format!("SELECT k::text || '/' || id FROM n ORDER BY k {direction}, id");
+        let expected = read(&mut client, &query, "Seq Scan");
+        assert_eq!(
+            read(&mut client, &query, "Index Only Scan"),
+            expected,
+            "{direction}"
+        );
+    }
+    for index in ["n_up", "n_down"] {
+        check(&mut client, index);
+        for operator in ["<", "=", ">="] {
+            let query = format!(
+                "SELECT wanted.k || ' ' || (SELECT count(*) FROM n WHERE n.k {operator} wanted.k) FROM wanted"
+            );
+            let expected = read(&mut client, &query, "Seq Scan");
+            let found = read(&mut client, &query, "Bitmap Index Scan");
+            assert_eq!(found, expected, "{index}: {operator}");
+        }
+        execute(&mut client, &format!("DROP INDEX {index}"));
+    }
+    execute(
+        &mut client,
+        "CREATE TABLE u (k numeric); CREATE UNIQUE INDEX u_k ON u USING bedload (k);
+         INSERT INTO u VALUES ('-1.0'), ('0'), ('1'), ('NaN')",
+    );
+    for equal in ["-1", "0.00", "1.0", "NaN"] {
+        let error = client.batch_execute(&format!("INSERT INTO u VALUES ('{equal}')"));
+        let error = error.expect_err("an equal number is there");
+        assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION), "{error:?}");
+    }
+    execute(&mut client, "INSERT INTO u VALUES ('1.0000000001')");
+    check(&mut client, "u_k");
 }

@@ -9,25 +9,32 @@ use crate::unique::{finish, is_under_way, is_waiting, make_with_dead_row, start}
 fn no_other_session_comes_between_check_and_insertion() {
     let cluster = Cluster::start();
     let (mut client, socket) = (cluster.client(), cluster.socket());
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE UNIQUE INDEX t_k ON t USING bedload (k);
-         SELECT pg_advisory_lock(7)",
-    );
-    let first = start(
-        &socket,
-        "SET bedload.pause_before_insertion = 7; INSERT INTO t VALUES (1, 1)",
-    );
-    until_one_waits(&mut client, || is_under_way(&first));
-    let second = start(&socket, "INSERT INTO t VALUES (1, 2)");
-    assert!(is_waiting(&second), "the other has the key's lock");
-    // Another key has another lock.
-    execute(&mut cluster.client(), "INSERT INTO t VALUES (2, 3)");
-    execute(&mut client, "SELECT pg_advisory_unlock(7)");
-    assert_eq!(finish(&first), Ok(()));
-    assert_eq!(finish(&second).expect_err("a duplicate")[0], "23505");
-    assert_eq!(number(&mut client, "SELECT sum(id)::int8 FROM t"), 4);
-    check(&mut client, "t_k");
+    for of in ["int8", "numeric", "text COLLATE \"en-x-icu\""] {
+        execute(
+            &mut client,
+            &format!(
+                "DROP TABLE IF EXISTS t; CREATE TABLE t (k {of}, id int8);
+                 CREATE UNIQUE INDEX t_k ON t USING bedload (k); SELECT pg_advisory_lock(7)"
+            ),
+        );
+        let first = start(
+            &socket,
+            "SET bedload.pause_before_insertion = 7; INSERT INTO t VALUES ('1', 1)",
+        );
+        until_one_waits(&mut client, || is_under_way(&first));
+        let second = start(&socket, "INSERT INTO t VALUES ('1', 2)");
+        assert!(is_waiting(&second), "the other has the key's lock");
+        // Another key has another lock.
+        execute(
+            &mut cluster.client(),
+            "SET lock_timeout = '30s'; INSERT INTO t VALUES ('2', 3)",
+        );
+        execute(&mut client, "SELECT pg_advisory_unlock(7)");
+        assert_eq!(finish(&first), Ok(()));
+        assert_eq!(finish(&second).expect_err("a duplicate")[0], "23505");
+        assert_eq!(number(&mut client, "SELECT sum(id)::int8 FROM t"), 4);
+        check(&mut client, "t_k");
+    }
 }
 
 /// A check has found the entry of a dead row, whose address becomes that of a row of another key
