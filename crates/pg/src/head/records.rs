@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bedload_pages::{Error, PageId, Result};
 
-use super::{ENTRIES_AT, PAYLOAD_LEN, word};
+use super::layout::{ENTRIES_AT, PAYLOAD_LEN, word};
 use crate::key::{Entry, EntryRef, Form, INTEGER_LEN, RECORD_HEADER_LEN};
 
 /// Set in the tie of a marked entry.

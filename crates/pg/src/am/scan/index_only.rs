@@ -4,7 +4,8 @@
 
 use pgrx::pg_sys;
 
-use super::{Scan, Window};
+use super::position::Window;
+use super::state::Scan;
 use crate::index::Index;
 use crate::key::{Form, Kind};
 

@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use pgrx::{pg_guard, pg_sys};
 
-use super::Scan;
 use super::position::Place;
 use super::search::Search;
+use super::state::Scan;
 use crate::compat;
 use crate::index::{ENTRY_LEN_MAX, Index, Way};
 use crate::key::{Entry, EntryRef, Form};

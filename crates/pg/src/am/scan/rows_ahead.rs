@@ -9,7 +9,7 @@
 
 use pgrx::pg_sys;
 
-use super::Scan;
+use super::state::Scan;
 use crate::index::Way;
 use crate::pages::buffer_misses;
 
