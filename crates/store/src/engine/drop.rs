@@ -15,6 +15,7 @@ impl Engine {
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
         self.check_writable()?;
         let mut found = None;
+        let mut can_flush = true;
         self.with_reserve(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
@@ -24,19 +25,29 @@ impl Engine {
             };
             found = Some(table.clone());
             self.check_place()?;
-            if self.view().catalogue.get(table.entry.id).is_none() {
+            let id = table.entry.id;
+            if self.view().catalogue.get(id).is_none() {
                 // The first of two checkpoints was made before the disk was full.
                 self.change_catalogue(|_, _| Ok(()))?;
             } else {
-                let dropped = self.seal(true);
-                match dropped.and_then(|()| self.flush_sealed(self.dropping(&table))) {
-                    // Rows of this table or others that cannot be flushed do not prevent this: they
-                    // stay in memory and in the log.
-                    Err(error) if is_damage(&error) => self.change_catalogue(self.dropping(&table))?,
-                    dropped => dropped?,
+                if can_flush {
+                    // Rows of the table itself need not be flushed. Those of others that cannot be,
+                    // as something is damaged or the disk is full, stay in memory and in the log.
+                    let without = |catalogue: &mut Catalogue| catalogue.remove(id);
+                    let sealed = self.seal(true);
+                    match sealed.and_then(|()| self.flush_sealed_after(without, self.dropping(&table))) {
+                        Err(error) if is_damage(&error) || matches!(error, Error::NoSpace { .. }) => {
+                            can_flush = false;
+                        }
+                        dropped => dropped?,
+                    }
+                }
+                // When this is tried again with the reserve, a flush would take that.
+                if !can_flush {
+                    self.change_catalogue(self.dropping(&table))?;
                 }
             }
-            self.blocks.forget(table.entry.id.0);
+            self.blocks.forget(id.0);
             self.release_blocks();
             Ok(())
         })

@@ -142,6 +142,42 @@ fn what_has_filled_a_disk_can_be_taken_back() {
 }
 
 #[test]
+fn a_table_that_has_filled_a_disk_can_be_dropped() {
+    let grid = Grid::every(1).expect("positive");
+    for (layout, percent) in [Layout::Indexed, Layout::Sparse(grid)]
+        .into_iter()
+        .flat_map(|layout| (1..20).map(move |step| (layout, 10 * step)))
+    {
+        let disk = SimDisk::new(2);
+        let store = open(&disk, options()).expect("creates");
+        let schema = || TableSchema::new(columns(), "at").expect("storable");
+        let other = store.create_table("other", schema()).expect("fresh");
+        other.append(&batch(0..300)).expect("a sound disk");
+        let table = store.create_table_as("t", schema(), layout).expect("fresh");
+        disk.set_capacity(disk.used() * (100 + percent) / 100);
+        let added = fill(&table, 0);
+        // There may be room for rows of the other table in the log, and none to flush them.
+        let more = other.append(&batch(300..301)).map_or(0, |_| 1);
+        let place = format!("{layout:?}, {percent} % more, {added} and {more} rows");
+        drop(table);
+        store
+            .drop_table("t")
+            .unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(count(&other), 300 + more, "{place}");
+        drop(other);
+        store.close().unwrap_or_else(|error| panic!("{place}: {error}"));
+        let store = open(&disk, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(store.tables(), ["other"], "{place}");
+        assert_eq!(
+            count(&store.table("other").expect("there")),
+            300 + more,
+            "{place}"
+        );
+        assert_eq!(store.verify().expect("reads").problems, [], "{place}");
+    }
+}
+
+#[test]
 fn a_deletion_that_is_durable_is_no_failure() {
     let disk = SimDisk::new(2);
     let store = open(&disk, options()).expect("creates");
