@@ -102,7 +102,7 @@ impl TableInfo {
         let is_at_rest = heads.iter().all(|head| head.is_empty());
         Ok(Self {
             name: entry.name.to_string(),
-            schema: entry.schema.as_ref().clone(),
+            schema: entry.schema.live().clone(),
             layout: table.layout(),
             density: table.density(view)?,
             retention: entry.retention,

@@ -62,6 +62,8 @@ pub struct Scan {
     process: Process,
     view: Arc<View>,
     table: Arc<StoredTable>,
+    /// The columns of the handle or query that the scan is for, if they are not the table's newest.
+    older: Option<TableSchema>,
     projection: Projection,
     filter: Filter,
     /// None if nothing was deleted since the last flush.
@@ -105,6 +107,7 @@ impl Scan {
             process: Process::current(),
             view,
             table,
+            older: None,
             projection,
             filter: Filter::default(),
             deletions,
@@ -119,27 +122,38 @@ impl Scan {
         }
     }
 
-    /// Only the columns that the table has in an older schema, under the names that they have
+    /// Only the columns that the table has in another of its schemas, under the names that they have
     /// there.
     pub(crate) fn of_schema(mut self, schema: &TableSchema) -> Self {
-        let mut own = self.table.entry.schema.clone();
-        if std::ptr::eq(schema, &*own) {
-            return self;
-        }
-        let columns = schema.arrow().fields().len().min(own.arrow().fields().len());
-        match own.with_names_of(schema) {
-            Some(named) => {
-                own = Arc::new(named);
-                let mut table = StoredTable::clone(&self.table);
-                table.entry.schema = own.clone();
-                self.table = Arc::new(table);
-            }
-            None if columns == own.arrow().fields().len() => return self,
-            None => {}
-        }
-        let with_sequence = self.projection.with_sequence();
-        self.projection = Projection::new(own, (0..columns).collect(), with_sequence);
+        let names: Vec<&str> = schema
+            .arrow()
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        self.project(schema.stored_positions(), &names);
+        self.older = Some(schema.clone());
         self
+    }
+
+    /// Sets the columns of the batches: their positions in stored rows, and names.
+    fn project(&mut self, columns: Vec<usize>, names: &[&str]) {
+        let (schema, with_sequence) = (self.table.entry.schema.clone(), self.projection.with_sequence());
+        self.projection = Projection::named(schema, columns, names, with_sequence);
+    }
+
+    /// The position in stored rows of the column that has a name: one of the scan's own, or else one
+    /// that only the table has.
+    fn position(&self, name: &str) -> Result<usize> {
+        let of = |schema: &TableSchema| Ok(schema.stored_position(schema.position(name)?));
+        let newest = of(self.table.entry.schema.live());
+        match &self.older {
+            None => newest,
+            Some(older) => of(older).or_else(|missing: Error| match newest {
+                Ok(position) if !older.stored_positions().contains(&position) => Ok(position),
+                _ => Err(missing),
+            }),
+        }
     }
 
     /// Keeps the store open as long as the scan.
@@ -155,10 +169,13 @@ impl Scan {
     }
 
     /// Only the columns of a schema that the table had before columns were
-    /// [added](crate::Store::add_columns) or [renamed](crate::Store::rename_column), under the
-    /// names that they had then, by which [`columns`](Self::columns) and [`filter`](Self::filter)
-    /// find them from now on. For query engines, which plan with a schema; scans of a
-    /// [`Table`](crate::Table) have that of their handle.
+    /// [added](crate::Store::add_columns), [renamed](crate::Store::rename_column) or
+    /// [dropped](crate::Store::drop_column), under the names that they had then, by which
+    /// [`columns`](Self::columns) and [`filter`](Self::filter) find them from now on. The schema is
+    /// one that a [`Table`](crate::Table) or a [`Snapshot`](crate::Snapshot) gave. For query
+    /// engines, which plan with it; scans of a [`Table`](crate::Table) have that of their handle.
+    ///
+    /// A column that was dropped is nullable, also if it required values before.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -176,19 +193,16 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// The table had no such schema: its first columns have other types, or it has fewer columns;
-    /// the scan has begun.
-    pub fn with_schema(mut self, schema: &TableSchema) -> Result<Self> {
+    /// The table had no such schema: its columns have other types, or are fewer; the scan has
+    /// begun.
+    pub fn with_schema(self, schema: &TableSchema) -> Result<Self> {
         self.check_not_begun()?;
-        if !self.table.entry.schema.begins_with(schema) {
+        if !self.table.entry.schema.has_had(schema) {
             return Err(Error::schema(format!(
                 "the schema is none that table {:?} has had",
                 self.table.entry.name
             )));
         }
-        let own = self.table.entry.schema.clone();
-        let columns = (0..own.arrow().fields().len()).collect();
-        self.projection = Projection::new(own, columns, self.projection.with_sequence());
         Ok(self.of_schema(schema))
     }
 
@@ -199,12 +213,11 @@ impl Scan {
     /// The table has no such column; the scan has begun.
     pub fn columns(mut self, names: &[&str]) -> Result<Self> {
         self.check_not_begun()?;
-        let schema = self.table.entry.schema.clone();
         let columns = names
             .iter()
-            .map(|name| schema.position(name))
+            .map(|name| self.position(name))
             .collect::<Result<_>>()?;
-        self.projection = Projection::new(schema, columns, self.projection.with_sequence());
+        self.project(columns, names);
         Ok(self)
     }
 
@@ -242,7 +255,9 @@ impl Scan {
     /// with; the scan has begun.
     pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
         self.check_not_begun()?;
-        self.filter.add(&self.table.entry.schema, column, predicate)?;
+        let position = self.position(column)?;
+        self.filter
+            .add(&self.table.entry.schema, (position, column), predicate)?;
         Ok(self)
     }
 
@@ -251,8 +266,7 @@ impl Scan {
     /// have no such numbers, or if the scan had begun.
     pub fn with_sequence(mut self) -> Self {
         self.is_late |= self.rows.is_some();
-        let columns = self.projection.columns().collect();
-        self.projection = Projection::new(self.table.entry.schema.clone(), columns, true);
+        self.projection = self.projection.and_sequence();
         self
     }
 
@@ -477,10 +491,8 @@ impl Scan {
         if self.filter.since().is_none() {
             wanted = wanted.min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
         }
-        let numbered = (self.filter.since().is_some() && !self.projection.with_sequence()).then(|| {
-            let columns = self.projection.columns().collect();
-            Projection::new(self.table.entry.schema.clone(), columns, true)
-        });
+        let numbered = (self.filter.since().is_some() && !self.projection.with_sequence())
+            .then(|| self.projection.and_sequence());
         let projection = numbered.as_ref().unwrap_or(&self.projection);
         let rows = match &mut self.rows {
             Some(rows) => rows,

@@ -135,7 +135,8 @@ impl Store {
                 "a sparse table has one row at each time: its key can have no other columns",
             ));
         }
-        self.shared.engine.create_table(name, Arc::new(schema), grid)?;
+        let schema = Arc::new(schema.of_new_table());
+        self.shared.engine.create_table(name, schema, grid)?;
         self.table(name)
     }
 
@@ -252,6 +253,41 @@ impl Store {
         Ok(Table {
             shared: self.shared.clone(),
             table: self.shared.engine.rename_column(table, column, new)?,
+            snap: Snap::Refuse,
+        })
+    }
+
+    /// Drops a column of an indexed table, and returns the table without it. The rows are not
+    /// touched, and the name can be given to another column.
+    ///
+    /// Handles made before keep the column: so do the batches that they append and read. Rows that
+    /// are appended without it are null there, also if the column required values. Snapshots keep
+    /// it, too. Takes as long as a flush.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let arrow = Schema::new(vec![
+    /// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+    /// #     Field::new("debug", DataType::Utf8, false),
+    /// #     Field::new("celsius", DataType::Float64, true),
+    /// # ]);
+    /// # store.create_table("t", bedload::TableSchema::new(Arc::new(arrow), "at")?)?;
+    /// let table = store.drop_column("t", "debug")?;
+    /// assert_eq!(table.schema().arrow().field(1).name(), "celsius");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or column; the table is sparse; the column is the time or one of the
+    /// key; the disk is full or fails.
+    pub fn drop_column(&self, table: &str, column: &str) -> Result<Table> {
+        Ok(Table {
+            shared: self.shared.clone(),
+            table: self.shared.engine.drop_column(table, column)?,
             snap: Snap::Refuse,
         })
     }

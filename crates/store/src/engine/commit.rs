@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
     BatchRows, Deletion, EncodedRows, Generation, Head, SortedBatch, SortedRows, TableId, are_few, are_many,
-    check_columns, check_row_bytes, to_stored,
+    check_row_bytes,
 };
 use crate::table::{Placed, Snap, StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -215,11 +215,9 @@ impl Engine {
             first_sequence: self.order.visible(),
             ..Appended::default()
         };
-        let stored = to_stored(batch)?;
-        let batch = stored.as_ref().unwrap_or(batch);
-        check_columns(&table.entry.schema, batch)?;
+        let stored = table.entry.schema.rows_to_store(batch)?;
         let on_grid;
-        let mut batch = batch;
+        let mut batch = &*stored;
         if let Some(placed) = table.place(batch, snap)? {
             (appended.moved, appended.collided) = (placed.moved, placed.collided);
             on_grid = placed.apply(&table.entry.schema, batch)?;

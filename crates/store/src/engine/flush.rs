@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::add_columns::fill_up;
+use super::columns::fill_up;
 use super::state::Engine;
 use super::table_name::check_name;
 use crate::error::{Error, Result};

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use super::commit::{Added, Appended, Begun, Logged, NewRows};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, Place, SortedRows, TableId, check_columns, to_stored};
+use crate::rows::{Deletion, Place, SortedRows, TableId};
 use crate::table::{Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
@@ -66,14 +66,12 @@ impl Engine {
         snap: Snap,
     ) -> Result<()> {
         let schema = &table.entry.schema;
-        let stored = to_stored(batch)?;
-        let batch = stored.as_ref().unwrap_or(batch);
-        check_columns(schema, batch)?;
-        let placed = table.place(batch, snap)?;
+        let stored = schema.rows_to_store(batch)?;
+        let placed = table.place(&stored, snap)?;
         let on_grid;
-        let mut rows = batch;
+        let mut rows = &*stored;
         if let Some(placed) = &placed {
-            on_grid = placed.apply(schema, batch)?;
+            on_grid = placed.apply(schema, rows)?;
             rows = &on_grid;
         }
         if rows.num_rows() == 0 {

@@ -12,9 +12,9 @@
 //!    written any more; the published view is still right and readable.
 //! 4. A store that is open for reading takes none of these locks but the view's ([`reading`]).
 
-mod add_columns;
 mod applying;
 mod backup;
+mod columns;
 mod commit;
 mod counters;
 mod directory;

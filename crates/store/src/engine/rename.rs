@@ -1,13 +1,8 @@
-//! Renaming a table, or a column of one.
-//!
-//! Pages, blocks and the log number tables and columns; only the catalogue names them.
-
-use std::sync::Arc;
+//! Renaming a table. Pages, blocks and the log number tables; only the catalogue names them.
 
 use super::state::Engine;
 use super::table_name::check_name;
 use crate::error::{Error, Result};
-use crate::table::StoredTable;
 
 impl Engine {
     /// Renames a table durably: with a checkpoint, as tables are created.
@@ -31,10 +26,5 @@ impl Engine {
                 Ok(())
             })
         })
-    }
-
-    /// Renames a column of a table durably.
-    pub(crate) fn rename_column(&self, table: &str, name: &str, new: &str) -> Result<Arc<StoredTable>> {
-        self.change_schema(table, |table| table.entry.schema.with_renamed(name, new))
     }
 }

@@ -11,7 +11,7 @@ use arrow_buffer::{
     BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer, i256,
 };
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use bedload_trees::RowLayout;
 
 use super::Place;
@@ -69,12 +69,12 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// All columns.
+    /// All columns that were not dropped.
     pub(crate) fn all(schema: Arc<TableSchema>) -> Self {
         Self {
-            arrow: schema.arrow().clone(),
+            arrow: schema.live().arrow().clone(),
+            columns: schema.positions().cloned(),
             schema,
-            columns: None,
             with_sequence: false,
         }
     }
@@ -82,10 +82,33 @@ impl Projection {
     /// The columns with these positions in the schema, in this order, and the sequence numbers if
     /// asked for.
     pub(crate) fn new(schema: Arc<TableSchema>, columns: Vec<usize>, with_sequence: bool) -> Self {
-        let mut fields: Vec<Arc<Field>> = columns
-            .iter()
-            .map(|&i| schema.arrow().fields()[i].clone())
-            .collect();
+        let fields = columns.iter().map(|&i| schema.arrow().fields()[i].clone());
+        Self::of_fields(fields.collect(), schema, columns, with_sequence)
+    }
+
+    /// As [`new`](Self::new), under these names.
+    pub(crate) fn named(
+        schema: Arc<TableSchema>,
+        columns: Vec<usize>,
+        names: &[&str],
+        with_sequence: bool,
+    ) -> Self {
+        let fields = columns.iter().zip(names).map(|(&i, &name)| {
+            let field = &schema.arrow().fields()[i];
+            match field.name() == name {
+                true => field.clone(),
+                false => Arc::new(Field::clone(field).with_name(name)),
+            }
+        });
+        Self::of_fields(fields.collect(), schema, columns, with_sequence)
+    }
+
+    fn of_fields(
+        mut fields: Vec<FieldRef>,
+        schema: Arc<TableSchema>,
+        columns: Vec<usize>,
+        with_sequence: bool,
+    ) -> Self {
         if with_sequence {
             fields.push(Arc::new(Field::new(SEQUENCE_COLUMN, DataType::UInt64, false)));
         }
@@ -95,6 +118,15 @@ impl Projection {
             columns: Some(columns.into()),
             with_sequence,
         }
+    }
+
+    /// The same columns and the sequence numbers.
+    pub(crate) fn and_sequence(&self) -> Self {
+        if self.with_sequence {
+            return self.clone();
+        }
+        let (fields, columns) = (self.arrow.fields().to_vec(), self.columns().collect());
+        Self::of_fields(fields, self.schema.clone(), columns, true)
     }
 
     pub(crate) fn schema(&self) -> &Arc<TableSchema> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use super::TableSchema;
@@ -11,7 +11,10 @@ use crate::error::{Error, Result};
 /// A column as the catalogue records it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnRecord {
-    name: String,
+    /// None if the column was dropped. Releases that know of no dropped columns require a name, and
+    /// so read no table that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(rename = "type")]
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,10 +69,10 @@ const TIMESTAMPS: [(TimeUnit, &str); 4] = [
 impl ColumnRecord {
     /// The columns of a schema.
     pub(crate) fn of_schema(schema: &TableSchema) -> Vec<Self> {
-        let fields = schema.arrow().fields().iter();
-        let record = |field: &Arc<Field>| {
+        let fields = schema.arrow().fields().iter().enumerate();
+        let record = |(position, field): (usize, &Arc<Field>)| {
             let mut record = Self {
-                name: field.name().clone(),
+                name: (!schema.was_dropped(position)).then(|| field.name().clone()),
                 kind: String::new(),
                 zone: None,
                 width: None,
@@ -110,19 +113,27 @@ impl ColumnRecord {
         fields.map(record).collect()
     }
 
-    /// The schema with these columns; fails if a type is unknown.
-    pub(crate) fn to_schema(columns: &[Self], time_column: &str) -> Result<TableSchema> {
-        let field = |column: &Self| -> Result<Field> {
+    /// The schema of rows that are stored with these columns, given the names of the time and of the
+    /// columns of the key.
+    ///
+    /// # Errors
+    ///
+    /// A type is unknown, or the columns are none of a table.
+    pub(crate) fn to_schema(
+        columns: &[Self],
+        time_column: &str,
+        key: Option<&[String]>,
+    ) -> Result<TableSchema> {
+        let field = |column: &Self| -> Result<FieldRef> {
+            let name = column.name.as_deref().unwrap_or_default();
             let kind = column.data_type().ok_or_else(|| {
-                Error::schema(format!(
-                    "column {:?} has the unknown type {:?}",
-                    column.name, column.kind
-                ))
+                Error::schema(format!("column {name:?} has the unknown type {:?}", column.kind))
             })?;
-            Ok(Field::new(&column.name, kind, column.nullable))
+            Ok(Arc::new(Field::new(name, kind, column.nullable)))
         };
         let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
-        TableSchema::in_any_zone(Arc::new(Schema::new(fields)), time_column)
+        let live = (0..columns.len()).filter(|&position| columns[position].name.is_some());
+        TableSchema::of_stored(&fields, live.collect(), time_column, key)
     }
 
     fn data_type(&self) -> Option<DataType> {
@@ -156,6 +167,8 @@ fn with_name<T: Clone>(names: &[(T, &'static str)], name: &str) -> Option<T> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use arrow_schema::Schema;
+
     use super::*;
 
     pub(in crate::rows) fn every_type() -> Vec<Field> {
@@ -188,8 +201,33 @@ pub(super) mod tests {
         let text = serde_json::to_string(&records).expect("plain data");
         let back: Vec<ColumnRecord> = serde_json::from_str(&text).expect("what was just written");
         assert_eq!(
-            ColumnRecord::to_schema(&back, "timestamp_us").expect("all known"),
+            ColumnRecord::to_schema(&back, "timestamp_us", None).expect("all known"),
             schema
         );
+    }
+
+    #[test]
+    fn dropped_columns_keep_all_but_their_names() {
+        let schema =
+            TableSchema::new(Arc::new(Schema::new(every_type())), "timestamp_us").expect("all storable");
+        let schema = schema.with_key(&["Decimal32(9, 2)"]).expect("a column");
+        let all = schema.arrow().fields().len();
+        let dropped = ["bool", "timestamp_s", "bytes"];
+        let schema = dropped
+            .iter()
+            .try_fold(schema, |schema, name| schema.without(name));
+        let schema = schema.expect("neither time nor key");
+        let records = ColumnRecord::of_schema(&schema);
+        let named = records.iter().filter(|record| record.name.is_some());
+        assert_eq!((records.len(), named.count()), (all, all - dropped.len()));
+        let text = serde_json::to_string(&records[0]).expect("plain data");
+        assert_eq!(text, r#"{"type":"bool","nullable":true}"#);
+        let key = ["timestamp_us", "Decimal32(9, 2)"].map(String::from);
+        let back = ColumnRecord::to_schema(&records, "timestamp_us", Some(&key)).expect("all known");
+        assert_eq!(back, schema);
+        assert_eq!(back.live(), schema.live());
+        assert_eq!(back.stored_positions(), schema.stored_positions());
+        let error = ColumnRecord::to_schema(&records, "timestamp_s", None);
+        error.expect_err("it was dropped");
     }
 }

@@ -23,13 +23,17 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Adds a condition.
+    /// Adds a condition on the column at a position of the schema, which users know by a name.
     ///
     /// # Errors
     ///
-    /// There is no such column, or the condition compares it with a value of another type.
-    pub(crate) fn add(&mut self, schema: &TableSchema, column: &str, predicate: Predicate) -> Result<()> {
-        let position = schema.position(column)?;
+    /// The condition compares the column with a value of another type.
+    pub(crate) fn add(
+        &mut self,
+        schema: &TableSchema,
+        (position, column): (usize, &str),
+        predicate: Predicate,
+    ) -> Result<()> {
         let kind = schema.arrow().field(position).data_type();
         if let Some(literal) = predicate.literal_type().filter(|&literal| literal != kind) {
             return Err(Error::schema(format!(
@@ -137,9 +141,9 @@ mod tests {
             Int64Array::from(vec![5, 4, 3, 2, 1]),
         ];
         let mut filter = Filter::default();
-        for (name, unwanted) in [("a", 1), ("b", 1), ("a", 2), ("a", 4), ("b", 4)] {
+        for (column, unwanted) in [(1, 1), (2, 1), (1, 2), (1, 4), (2, 4)] {
             let differs = Predicate::compare(Operator::NotEq, &Int64Array::from(vec![unwanted]));
-            filter.add(&schema, name, differs.unwrap()).unwrap();
+            filter.add(&schema, (column, "it"), differs.unwrap()).unwrap();
         }
         let asked = RefCell::new(Vec::new());
         let selected = filter.select(|position| {

@@ -26,6 +26,7 @@ mod salvaged_table;
 mod schema;
 mod sorted_rows;
 mod stop;
+mod stored_columns;
 mod table_entry;
 mod time_order;
 mod variable;

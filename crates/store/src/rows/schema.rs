@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload_trees::{Columns, RowLayout};
 
 use super::column_types::{ValueWidth, stored_type};
+use super::stored_columns::StoredColumns;
 use crate::error::{Error, Result};
 
 /// The name of the column that holds sequence numbers, if they are asked for.
@@ -39,15 +40,23 @@ pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 /// assert_eq!(schema.time_column(), 0);
 /// # Ok::<(), bedload::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct TableSchema {
-    arrow: SchemaRef,
-    time: usize,
+    pub(super) arrow: SchemaRef,
+    pub(super) time: usize,
     unit: TimeUnit,
     places: Vec<ColumnLayout>,
     layout: Columns,
     /// The columns that a row's key has besides its time; none if rows have no key.
-    key: Option<Vec<usize>>,
+    pub(super) key: Option<Vec<usize>>,
+    pub(super) stored: StoredColumns,
+}
+
+/// Schemas are equal if they have the same columns, time and key.
+impl PartialEq for TableSchema {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.arrow, self.time, &self.key) == (&other.arrow, other.time, &other.key)
+    }
 }
 
 /// Where a column stands in a row.
@@ -124,6 +133,11 @@ impl TableSchema {
             })
             .collect();
 
+        Self::of_fields(fields, time, unit)
+    }
+
+    /// The schema of some fields, whatever their names are. The type of the time has this unit.
+    pub(super) fn of_fields(fields: Vec<Field>, time: usize, unit: TimeUnit) -> Result<Self> {
         let mut bits: usize = 0;
         let mut take_bit = || {
             bits += 1;
@@ -183,6 +197,7 @@ impl TableSchema {
             places,
             layout,
             key: None,
+            stored: StoredColumns::First,
         })
     }
 
@@ -246,119 +261,6 @@ impl TableSchema {
         let name = |&column: &usize| self.arrow.field(column).name().as_str();
         let key = self.key.as_ref()?;
         Some(std::iter::once(&self.time).chain(key).map(name).collect())
-    }
-
-    /// The schema with further columns after its own.
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new); or one of the columns requires values, which rows that are there
-    /// do not have.
-    pub(crate) fn with_columns(&self, columns: &[FieldRef]) -> Result<Self> {
-        if let Some(column) = columns.iter().find(|column| !column.is_nullable()) {
-            return Err(Error::schema(format!(
-                "column {:?} would require values, and the rows that are there have none",
-                column.name()
-            )));
-        }
-        let is_there = |column: &&FieldRef| self.arrow.column_with_name(column.name()).is_some();
-        if let Some(column) = columns.iter().find(is_there) {
-            return Err(Error::schema(format!(
-                "the table has a column {:?}",
-                column.name()
-            )));
-        }
-        let fields: Vec<FieldRef> = self.arrow.fields().iter().chain(columns).cloned().collect();
-        #[cfg(feature = "times")]
-        super::zones::check(&Schema::new(columns.to_vec()))?;
-        let time = self.arrow.field(self.time).name();
-        let schema = Self::in_any_zone(Arc::new(Schema::new(fields)), time)?;
-        Ok(Self {
-            key: self.key.clone(),
-            ..schema
-        })
-    }
-
-    /// The schema with another name for a column.
-    ///
-    /// # Errors
-    ///
-    /// There is no such column; the new name is empty or `_sequence`, or is that of a column.
-    pub(crate) fn with_renamed(&self, column: &str, new: &str) -> Result<Self> {
-        let renamed = self.position(column)?;
-        if new.is_empty() {
-            return Err(Error::schema(format!(
-                "the new name of column {column:?} is empty"
-            )));
-        }
-        if self.arrow.column_with_name(new).is_some() {
-            return Err(Error::schema(format!("the table has a column {new:?}")));
-        }
-        let mut fields = self.arrow.fields().to_vec();
-        fields[renamed] = Arc::new(Field::clone(&fields[renamed]).with_name(new));
-        let time = fields[self.time].name().clone();
-        let schema = Self::in_any_zone(Arc::new(Schema::new(fields)), &time)?;
-        Ok(Self {
-            key: self.key.clone(),
-            ..schema
-        })
-    }
-
-    /// The schema with the names that columns have in an older or newer schema of the same table;
-    /// `None` if those are its own. A column that the other schema lacks may then have the name of
-    /// one that it has, which is found first.
-    pub(crate) fn with_names_of(&self, other: &Self) -> Option<Self> {
-        let own = self.arrow.fields();
-        let names = other.arrow.fields().iter().map(|field| field.name());
-        if own
-            .iter()
-            .map(|field| field.name())
-            .zip(names.clone())
-            .all(|(own, name)| own == name)
-        {
-            return None;
-        }
-        let mut fields = own.to_vec();
-        for (field, name) in fields.iter_mut().zip(names) {
-            *field = Arc::new(Field::clone(field).with_name(name));
-        }
-        Some(Self {
-            arrow: Arc::new(Schema::new(fields)),
-            ..self.clone()
-        })
-    }
-
-    /// Whether another schema has the first columns of this one, under any names.
-    pub(crate) fn begins_with(&self, other: &Self) -> bool {
-        let (own, others) = (self.arrow.fields(), other.arrow.fields());
-        others.len() <= own.len()
-            && own
-                .iter()
-                .zip(others)
-                .all(|(own, other)| own.data_type() == other.data_type())
-    }
-
-    /// Adds a column of nulls to the first `columns` of some rows for each further one of the
-    /// table.
-    ///
-    /// # Errors
-    ///
-    /// The time is not among them, or a further column requires values.
-    pub(crate) fn fill_up(
-        &self,
-        mut columns: Vec<ArrayRef>,
-        rows: usize,
-    ) -> std::result::Result<Vec<ArrayRef>, &'static str> {
-        let lacking = self.arrow.fields().get(columns.len()..).unwrap_or_default();
-        if columns.len() <= self.time || !lacking.iter().all(|field| field.is_nullable()) {
-            return Err("its rows do not have the columns of their table");
-        }
-        columns.extend(
-            lacking
-                .iter()
-                .map(|field| new_null_array(field.data_type(), rows)),
-        );
-        Ok(columns)
     }
 
     /// The type under which a table stores columns of a type, its own or another that holds the

@@ -1,5 +1,7 @@
 //! A row that was read by its time.
 
+use std::sync::Arc;
+
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float16Type};
@@ -14,6 +16,8 @@ use crate::table::{FoundRow, IndexedRow};
 pub struct Row {
     time: i64,
     found: FoundRow,
+    /// Where the columns of the table's handle stand in it, if they are not the first ones.
+    positions: Option<Arc<[usize]>>,
 }
 
 /// A value of a row.
@@ -40,8 +44,12 @@ pub enum Value<'r> {
 }
 
 impl Row {
-    pub(crate) fn new(time: i64, found: FoundRow) -> Self {
-        Self { time, found }
+    pub(crate) fn new(time: i64, found: FoundRow, positions: Option<Arc<[usize]>>) -> Self {
+        Self {
+            time,
+            found,
+            positions,
+        }
     }
 
     /// The row's time, in ticks of the time column's unit.
@@ -54,6 +62,10 @@ impl Row {
     /// there is no such column.
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
+        let column = match &self.positions {
+            Some(positions) => *positions.get(column)?,
+            None => column,
+        };
         match &self.found {
             FoundRow::Indexed(IndexedRow::InHead(columns, row)) => Value::at(columns.get(column)?, *row),
             FoundRow::Indexed(IndexedRow::InTree(values)) => value_of(values.get(column)?),

@@ -65,7 +65,7 @@ impl Snapshot {
     ///
     /// There is no such table.
     pub fn schema(&self, table: &str) -> Result<&TableSchema> {
-        Ok(&self.view.catalogue.named(table)?.entry.schema)
+        Ok(self.view.catalogue.named(table)?.entry.schema.live())
     }
 
     /// The name that a table has in the snapshot: tables are renamed, and another one may have the
@@ -123,6 +123,9 @@ pub(super) fn scan(
         });
     };
     let identity = shared.engine.identity();
-    let scan = Scan::new(identity, (view.clone(), visible), newest.clone(), times);
-    Ok(scan.of_schema(&table.entry.schema).holding(shared.clone()))
+    let scan = Scan::new(identity, (view.clone(), visible), newest.clone(), times).holding(shared.clone());
+    if Arc::ptr_eq(&table.entry.schema, &newest.entry.schema) {
+        return Ok(scan);
+    }
+    Ok(scan.of_schema(table.entry.schema.live()))
 }

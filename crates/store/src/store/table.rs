@@ -13,7 +13,7 @@ use super::snapshot::{Snapshot, scan};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::mark::Mark;
-use crate::rows::{Deletion, TableSchema, check_columns, check_row_bytes, to_stored};
+use crate::rows::{Deletion, TableSchema, check_row_bytes};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable};
 
@@ -41,11 +41,49 @@ impl Table {
 
     /// The table's columns, as of when this handle was made: what it appends and reads has these.
     /// [`Store::add_columns`](crate::Store::add_columns),
-    /// [`Store::rename_column`](crate::Store::rename_column) and
+    /// [`Store::rename_column`](crate::Store::rename_column),
+    /// [`Store::drop_column`](crate::Store::drop_column) and
     /// [`Store::table`](crate::Store::table) give handles with the columns that the table has now.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
-        &self.table.entry.schema
+        self.table.entry.schema.live()
+    }
+
+    /// A handle like this one that has the columns of another schema of the table, as handles that
+    /// were made then have. The schema is one that a handle or a snapshot gave.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let schema = bedload::TableSchema::new(Arc::new(Schema::new(vec![at])), "at")?;
+    /// let schema = store.create_table("t", schema)?.schema().clone();
+    /// store.add_columns("t", [Field::new("state", DataType::Utf8, true)])?;
+    /// let older = store.table("t")?.with_schema(&schema)?;
+    /// assert_eq!(older.schema(), &schema);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The table had no such schema, or was dropped.
+    pub fn with_schema(&self, schema: &TableSchema) -> Result<Self> {
+        if Arc::ptr_eq(schema.arrow(), self.schema().arrow()) {
+            return Ok(self.clone());
+        }
+        let view = self.shared.engine.view();
+        let newest = view.catalogue.get(self.table.entry.id);
+        let newest = newest.ok_or_else(|| Error::NoSuchTable {
+            name: self.name().into(),
+        })?;
+        let mut table = StoredTable::clone(newest);
+        table.entry.schema = Arc::new(table.entry.schema.for_users_of(schema)?);
+        Ok(Self {
+            table: Arc::new(table),
+            ..self.clone()
+        })
     }
 
     /// Appends the rows of a batch, all of them or, on an error, none. On return they are as
@@ -101,10 +139,8 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn long_rows(&self, batch: &RecordBatch) -> Result<Vec<usize>> {
-        let (schema, limit_bytes) = (self.schema(), self.row_limit_bytes());
-        let stored = to_stored(batch)?;
-        let batch = stored.as_ref().unwrap_or(batch);
-        check_columns(schema, batch)?;
+        let (schema, limit_bytes) = (&self.table.entry.schema, self.row_limit_bytes());
+        let batch = schema.rows_to_store(batch)?;
         let (mut found, mut begin) = (Vec::new(), 0);
         loop {
             let rest = batch.slice(begin, batch.num_rows() - begin);
@@ -150,7 +186,8 @@ impl Table {
             });
         };
         let found = table.find(&view, visible, time)?;
-        Ok(found.map(|found| Row::new(time, found)))
+        let positions = self.table.entry.schema.positions();
+        Ok(found.map(|found| Row::new(time, found, positions.cloned())))
     }
 
     /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of

@@ -243,11 +243,7 @@ impl Catalogue {
     fn take(&mut self, file: &Path, records: Vec<TableRecord>, payload_len: usize) -> Result<()> {
         let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
         for table in records {
-            let schema = ColumnRecord::to_schema(&table.columns, &table.time_column)
-                .and_then(|schema| match &table.key {
-                    Some(key) => schema.with_key(key),
-                    None => Ok(schema),
-                })
+            let schema = ColumnRecord::to_schema(&table.columns, &table.time_column, table.key.as_deref())
                 .map_err(|error| damaged(format!("table {:?}: {error}", table.name)))?;
             if table.rows.max(table.end_sequence) > COUNTER_MAX {
                 let reason = format!("table {:?} counts further than any store gets", table.name);

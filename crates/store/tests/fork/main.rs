@@ -43,7 +43,7 @@ struct Handles {
     begun: Cell<Option<Scan>>,
 }
 
-const ATTEMPTS: [Attempt; 25] = [
+const ATTEMPTS: [Attempt; 26] = [
     ("append", |it| it.table.append(&batch(0..ROWS)).map(drop)),
     ("append to a sparse table", |it| {
         it.sparse.append(&batch(0..2000)).map(drop)
@@ -88,6 +88,7 @@ const ATTEMPTS: [Attempt; 25] = [
     ("rename a column", |it| {
         it.store.rename_column("t", "at", "when").map(drop)
     }),
+    ("drop a column", |it| it.store.drop_column("t", "n").map(drop)),
     ("drop a table", |it| it.store.drop_table("t")),
     ("verify", |it| it.store.verify().map(drop)),
     ("close", |it| it.store.clone().close()),
@@ -276,6 +277,7 @@ fn try_beside_commits() -> std::result::Result<(), String> {
                     store.rename_table("t", "renamed"),
                     store.add_columns("t", []).map(drop),
                     store.rename_column("t", "at", "when").map(drop),
+                    store.drop_column("t", "n").map(drop),
                     store.drop_table("t"),
                     store.flush(),
                 ];

@@ -7,6 +7,7 @@ mod bloated;
 mod concurrency;
 mod contract;
 mod damage;
+mod dropped_columns;
 mod few_wanted;
 mod file_pages;
 mod filter;

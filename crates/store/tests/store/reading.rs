@@ -126,6 +126,7 @@ fn every_call_that_writes_is_refused() {
         "rename a column",
         reader.rename_column("t", "at", "when").map(drop),
     );
+    refused("drop a column", reader.drop_column("t", "number").map(drop));
     refused("flush", reader.flush());
     refused("backup", reader.backup(dir.path().join("copy")).map(drop));
     let mut group = reader.write_batch();

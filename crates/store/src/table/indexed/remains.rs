@@ -288,7 +288,7 @@ impl LeafRemains {
             .then(|| self.entry.rows.saturating_sub(self.copied));
         SalvagedTable {
             name: self.entry.name.to_string(),
-            schema: self.entry.schema.as_ref().clone(),
+            schema: self.entry.schema.live().clone(),
             rows,
             missing,
             gaps: if missing == Some(0) {
