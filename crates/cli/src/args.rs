@@ -62,6 +62,8 @@ pub(crate) enum Command {
     AddColumns(AddColumnsArgs),
     /// Give a column of a table another name
     RenameColumn(RenameColumnArgs),
+    /// Drop a column of a table
+    DropColumn(DropColumnArgs),
     /// Give a table another name
     Rename(RenameArgs),
     /// Remove a table and all its rows
@@ -508,6 +510,23 @@ pub(crate) struct RenameColumnArgs {
 
     /// Its new name, which no column of the table may have
     pub(crate) new: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Drop a column of a table, other than its time and those of its key. Takes no time for the rows.
+#[derive(Debug, Args)]
+pub(crate) struct DropColumnArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// The column
+    pub(crate) column: String,
 
     /// Print one JSON object
     #[arg(long)]

@@ -1,9 +1,9 @@
-//! `bedload add-columns` and `bedload rename-column`: further columns of a table, and one by
-//! another name.
+//! `bedload add-columns`, `bedload rename-column` and `bedload drop-column`: further columns of a
+//! table, one by another name, and one less.
 
 use serde_json::json;
 
-use crate::args::{AddColumnsArgs, RenameColumnArgs};
+use crate::args::{AddColumnsArgs, DropColumnArgs, RenameColumnArgs};
 use crate::exit::{Failure, Result};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
@@ -60,4 +60,24 @@ pub(crate) fn rename(args: &RenameColumnArgs) -> Result<()> {
     };
     let reported = closed.and_then(|()| report());
     reported.map_err(|failure| failure.with_note("the column is renamed"))
+}
+
+/// Drops a column of a table.
+pub(crate) fn drop_one(args: &DropColumnArgs) -> Result<()> {
+    interrupt::catch()?;
+    reserved::refuse(&args.table)?;
+    let store = store::open(&args.store)?;
+    interrupt::check()?;
+    drop(store.drop_column(&args.table, &args.column)?);
+    interrupt::done();
+    let closed = store.close().map_err(Failure::from);
+    let report = || {
+        let mut out = Stdout::lock();
+        if args.json {
+            return out.json(&json!({ "table": args.table, "dropped": args.column }));
+        }
+        out.line(&format!("dropped column {} of table {}", args.column, args.table))
+    };
+    let reported = closed.and_then(|()| report());
+    reported.map_err(|failure| failure.with_note("the column is dropped"))
 }

@@ -111,6 +111,7 @@ fn dispatch(command: &Command) -> Result<()> {
         Command::Retention(args) => retention::run(args),
         Command::AddColumns(args) => columns::add(args),
         Command::RenameColumn(args) => columns::rename(args),
+        Command::DropColumn(args) => columns::drop_one(args),
         Command::Rename(args) => tables::rename(args),
         Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),

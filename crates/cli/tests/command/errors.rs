@@ -646,6 +646,7 @@ fn a_store_that_is_in_use() {
         "rename s t u",
         "add-columns s t x:utf8",
         "rename-column s t v x",
+        "drop-column s t v",
         "drop s t",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");

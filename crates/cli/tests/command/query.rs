@@ -731,6 +731,63 @@ fn a_renamed_column_has_its_values() {
 }
 
 #[test]
+fn a_table_loses_columns() {
+    let place = Place::new();
+    place.write("a.csv", "t,n,unused,state\n1,1,x,on\n2,2,y,off\n");
+    place.write("b.csv", "t,n,state\n1970-01-01T00:00:03,3,on\n");
+    place.output("ingest s plain a.csv --time t --time-unit s --source-id a");
+    place.output("ingest s keyed a.csv --time t --time-unit s --key n");
+    place.output("ingest s sparse a.csv --time t --time-unit s --layout sparse --interval 1s");
+    for (table, column, message) in [
+        ("plain", "t", "the time of the table"),
+        ("keyed", "n", "one of the table's key"),
+        ("plain", "missing", "there is no column"),
+        ("sparse", "unused", "is sparse"),
+        ("nothing", "unused", "no table"),
+    ] {
+        let failed = place.run(&format!("drop-column s {table} {column}")).fails(1);
+        assert!(failed.contains(message), "{failed}");
+    }
+    assert_eq!(
+        place.output("drop-column s plain unused"),
+        "dropped column unused of table plain\n"
+    );
+    assert_eq!(
+        place.json("drop-column s keyed unused --json"),
+        serde_json::json!({ "table": "keyed", "dropped": "unused" })
+    );
+    for table in ["plain", "keyed"] {
+        let rows = "t,n,state\n\
+            1970-01-01T00:00:01,1,on\n\
+            1970-01-01T00:00:02,2,off\n";
+        let query = |options: &str| place.output(&format!("query s {table} --format csv{options}"));
+        assert_eq!(query(""), rows);
+        assert_eq!(query(" --where state=off --columns n"), "n\n2\n");
+        place.run(&format!("query s {table} --where unused=x")).fails(1);
+        place.output(&format!("ingest s {table} b.csv"));
+        assert_eq!(query(" --columns n,state"), "n,state\n1,on\n2,off\n3,on\n");
+        place.output(&format!(
+            "query s {table} --format parquet --output {table}.parquet"
+        ));
+        place.output(&format!("ingest s {table}.again {table}.parquet --time t"));
+        place.output(&format!("convert s {table} {table}.converted --add unused:int64"));
+        let copied =
+            |of: &str| place.output(&format!("query s {table}.{of} --format csv --columns t,n,state"));
+        assert_eq!(copied("again"), query(""));
+        assert_eq!(copied("converted"), query(""));
+        let info = place.json("info s --json");
+        let infos = info["tables"].as_array().unwrap();
+        let columns = |name: &str| {
+            let info = infos.iter().find(|info| info["name"] == name).unwrap();
+            info["columns"].as_array().unwrap().len()
+        };
+        assert_eq!(columns(table), 3);
+        assert_eq!(columns(&format!("{table}.converted")), 4);
+    }
+    place.output("verify s");
+}
+
+#[test]
 fn a_renamed_table_has_its_rows() {
     let place = Place::new();
     place.write("a.csv", "t,n\n1,1\n2,2\n");

@@ -23,6 +23,8 @@ fn a_change_is_done_and_said_to_be() {
         ("add-columns s t x:utf8 --json", "the columns are added"),
         ("rename-column s t n m", "the column is renamed"),
         ("rename-column s t n m --json", "the column is renamed"),
+        ("drop-column s t n", "the column is dropped"),
+        ("drop-column s t n --json", "the column is dropped"),
         ("drop s t", "the table is dropped"),
         ("drop s t --json", "the table is dropped"),
         (

@@ -63,6 +63,7 @@ fn tables_of_the_command_are_not_for_other_rows() {
         "rename s t bedload.sources",
         "add-columns s bedload.sources x:utf8",
         "rename-column s bedload.sources rows x",
+        "drop-column s bedload.sources rows",
         "convert s bedload.sources u --remove last",
         "convert s t bedload.sources --remove row",
         "drop s bedload.sources",

@@ -62,6 +62,7 @@ fn keys_of_reports_are_in_the_page_of_the_command() {
         "restore copy restored --json".to_owned(),
         "add-columns s indexed x:utf8 --json".to_owned(),
         "rename-column s indexed x y --json".to_owned(),
+        "drop-column s indexed y --json".to_owned(),
         "rename s copy renamed --json".to_owned(),
         "drop s renamed --json".to_owned(),
     ];
