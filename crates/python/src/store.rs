@@ -206,6 +206,13 @@ impl Store {
         Ok(Table::new(self.handle.clone(), table, &renamed))
     }
 
+    fn drop_column(&self, py: Python<'_>, table: String, column: &str) -> PyResult<Table> {
+        let store = self.handle.store()?;
+        let left = py.detach(|| store.drop_column(&table, column));
+        let left = left.map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), table, &left))
+    }
+
     fn rename_table(&self, py: Python<'_>, name: &str, new: &str) -> PyResult<()> {
         let store = self.handle.store()?;
         py.detach(|| store.rename_table(name, new))

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Appended, Snap, TableSchema};
 use bedload_times::Zone;
 use pyo3::prelude::*;
@@ -115,19 +115,24 @@ impl Table {
                 ),
             ));
         }
-        Ok(table)
+        self.as_it_was(&table)
+    }
+
+    /// The table with the columns that it had when Python asked for it.
+    fn as_it_was(&self, table: &bedload::Table) -> PyResult<bedload::Table> {
+        table.with_schema(&self.schema).map_err(error::of_store)
     }
 
     /// The table under any name: it may be renamed while rows are appended to it.
     fn found_in(&self, store: &bedload::Store) -> PyResult<bedload::Table> {
         let named = |name: &String| store.table(name).ok().filter(|table| table.id() == self.id);
-        named(&self.name)
-            .or_else(|| store.tables().iter().find_map(named))
-            .ok_or_else(|| {
-                error::of_store(bedload::Error::NoSuchTable {
-                    name: self.name.clone(),
-                })
+        let found = named(&self.name).or_else(|| store.tables().iter().find_map(named));
+        let found = found.ok_or_else(|| {
+            error::of_store(bedload::Error::NoSuchTable {
+                name: self.name.clone(),
             })
+        })?;
+        self.as_it_was(&found)
     }
 
     /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become
@@ -172,25 +177,6 @@ pub(crate) fn kept_field(field: &Arc<Field>) -> PyResult<Field> {
         other => other,
     };
     Ok(Field::new(field.name(), kept, field.is_nullable()))
-}
-
-/// Rows with the columns that their table has by now, under the names that they have by now: null
-/// in those that were added since.
-fn as_of_now(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
-    let (own, of_table) = (batch.schema_ref().fields(), schema.fields());
-    let are_same = |(own, other): (&FieldRef, &FieldRef)| own.name() == other.name();
-    if own.len() == of_table.len() && own.iter().zip(of_table).all(are_same) {
-        return Ok(batch.clone());
-    }
-    // Where a value is missing that has to be there is for the store to say.
-    let fields = of_table
-        .iter()
-        .map(|field| Field::clone(field).with_nullable(true));
-    let lacking = of_table.iter().skip(own.len());
-    let nulls = lacking.map(|field| new_null_array(field.data_type(), batch.num_rows()));
-    let columns = batch.columns().iter().cloned().chain(nulls);
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    RecordBatch::try_new(schema, columns.collect()).map_err(of_stream)
 }
 
 /// The type in which a table keeps values of another one.
@@ -302,7 +288,6 @@ impl Table {
                     // Looked up at each commit: a table that is held keeps its store open.
                     self.handle.commit(|store| {
                         let table = self.found_in(&store)?.snapping(snap);
-                        let batch = as_of_now(&batch, table.schema().arrow())?;
                         table.append(&batch).map(Some).map_err(error::of_store)
                     })
                 })?;

@@ -1,4 +1,4 @@
-"""Columns that are renamed, and rows that lack some."""
+"""Columns that are renamed or dropped, and rows that lack some."""
 
 from __future__ import annotations
 
@@ -98,6 +98,77 @@ def test_a_reader_keeps_the_name_until_it_asks_again(tmp_path: Path) -> None:
             assert reader.refresh()
             assert read(older.range()) == read(rows_of(0, 20))
             assert read(reader.table("t").range()) == read(rows_of(0, 20, ("at", "m")))
+
+
+def wide_rows(first: int, count: int) -> pa.Table:
+    notes = pa.array([f"note {n}" for n in range(first, first + count)], pa.string())
+    note = pa.field("note", pa.string(), nullable=False)
+    return rows_of(first, count).add_column(1, note, notes)
+
+
+def test_a_column_is_dropped_and_older_tables_keep_it(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        for name, options in {"plain": {}, "keyed": {"key": ["n"]}}.items():
+            older = db.table(name, wide_rows(0, 0), **options)
+            older.append(wide_rows(0, 1000))
+            db.flush()
+            older.append(wide_rows(1000, 10))
+            held, snapshot = older.range(), db.snapshot()
+            newer = db.drop_column(name, "note")
+            assert list(newer.columns) == list(db.table(name).columns) == ["at", "n"]
+            older.append(wide_rows(1010, 10))
+            newer.append(rows_of(1020, 10))
+            for table in [newer, db.table(name)]:
+                assert read(table.range()) == read(rows_of(0, 1030))
+                assert list((table.get(1005) or {}).items())[1:] == [("n", 1005)]
+                assert pa.table(table.range(where={"n": 1025}))["n"].to_pylist() == [1025]
+                with pytest.raises(bedload.NotFoundError, match='no column "note"'):
+                    table.range(columns=["note"])
+            assert list(older.columns) == ["at", "note", "n"]
+            assert [(older.get(n) or {})["note"] for n in (5, 1015, 1025)] == ["note 5", "note 1015", None]
+            found = pa.table(older.range())
+            assert found["n"].to_pylist() == list(range(1030))
+            assert found["note"].to_pylist() == [f"note {n}" for n in range(1020)] + [None] * 10
+            assert read(held) == read(snapshot.range(name)) == read(wide_rows(0, 1010))
+            with pytest.raises(bedload.SchemaError, match='no column "note"'):
+                newer.append(wide_rows(0, 1))
+            # Another column of the name.
+            newest = db.add_columns(name, pa.schema([("note", pa.int64())]))
+            assert pa.table(newest.range())["note"].null_count == 1030
+            assert (older.get(5) or {})["note"] == "note 5"
+    with bedload.open(tmp_path / "s") as db:
+        assert pa.table(db.table("keyed").range()).column_names == ["at", "n", "note"]
+        assert db.verify()["problems"] == []
+
+
+def test_what_cannot_be_dropped(db: bedload.Database) -> None:
+    db.table("keyed", rows_of(0, 0), key=["n"])
+    db.table("sparse", rows_of(0, 0), layout="sparse", interval=1)
+    for table, column, kind, message in [
+        ("keyed", "m", bedload.NotFoundError, "no column"),
+        ("keyed", "at", bedload.SchemaError, "time of the table"),
+        ("keyed", "n", bedload.SchemaError, "table's key"),
+        ("sparse", "n", bedload.SchemaError, "sparse"),
+        ("other", "n", bedload.NotFoundError, "other"),
+    ]:
+        with pytest.raises(kind, match=message):
+            db.drop_column(table, column)
+    assert list(db.table("keyed").columns) == ["at", "n"]
+
+
+def test_columns_are_dropped_while_rows_are_appended(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True, durability="relaxed") as db:
+        table = db.table("t", wide_rows(0, 0))
+        batches = wide_rows(0, 600_000).to_batches(max_chunksize=300_000)
+
+        def given() -> Any:
+            yield batches[0]
+            db.drop_column("t", "note")
+            yield batches[1]
+
+        assert table.append(pa.RecordBatchReader.from_batches(batches[0].schema, given()))["rows"] == 600_000
+        assert read(db.table("t").range()) == read(rows_of(0, 600_000))
+        assert read(table.range()) == read(wide_rows(0, 600_000))
 
 
 def test_columns_are_renamed_while_rows_are_appended(tmp_path: Path) -> None:

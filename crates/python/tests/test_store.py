@@ -447,6 +447,7 @@ def test_read_only(tmp_path: Path) -> None:
                 lambda: reader.drop_table("t"),
                 lambda: reader.add_columns("t", pa.schema([])),
                 lambda: reader.rename_column("t", "n", "m"),
+                lambda: reader.drop_column("t", "n"),
                 reader.flush,
             ):
                 with pytest.raises(bedload.OpenForReadingError, match="read_only"):

@@ -452,6 +452,14 @@ class Database:
         """
         return Table(self._native.rename_column(table, old, new))
 
+    def drop_column(self, table: str, column: str) -> Table:
+        """Drops a column of a table, other than the time and those of the key; returns the table without it.
+
+        The rows are not touched. A :class:`Table` made before keeps the column: it reads and appends rows with it, and
+        rows that were appended without it are null there. A sparse table loses no columns.
+        """
+        return Table(self._native.drop_column(table, column))
+
     def snapshot(self) -> Snapshot:
         """All tables at this moment; nothing is copied."""
         return Snapshot(self._native.snapshot())
