@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
 
 use crate::error::Result;
 use crate::rows::TableSchema;
@@ -44,17 +44,17 @@ pub(super) fn text(id: i64) -> usize {
     usize::try_from(id % 5).unwrap_or_default()
 }
 
-/// Ids are this far apart: the rest of an id says how many of the columns that were added to its
-/// table the row has values in.
+/// Ids are this far apart: the rest of an id says in how many of the columns that were added to its
+/// table, the first ones, the row has values, unless they were dropped before.
 pub(super) const ID_STEP: i64 = 8;
 
-/// The first column that was added to a table, if there is one.
+/// Where the columns that were added to a table begin.
 pub(super) const FIRST_ADDED: usize = 3;
 
 /// The most columns that are added to a table.
 pub(super) const ADDED_MAX: usize = 7;
 
-/// How many of the added columns, the first ones, a row may have values in.
+/// Up to which number of an added column a row may have values.
 pub(super) fn width(id: i64) -> usize {
     usize::try_from(id % ID_STEP).unwrap_or_default()
 }
@@ -70,6 +70,18 @@ pub(super) fn added_field(column: usize) -> Field {
     Field::new(format!("added {column}"), DataType::Int64, true)
 }
 
+/// The number of an added column, which its name tells whatever it was renamed to.
+pub(super) fn number_of(name: &str) -> Option<usize> {
+    let first = name.split(',').next()?;
+    first.strip_prefix("added ")?.parse().ok()
+}
+
+/// The numbers of the columns that were added to a table, and not dropped since.
+pub(super) fn added_columns(arrow: &Schema) -> Vec<usize> {
+    let names = arrow.fields()[FIRST_ADDED..].iter().map(|field| field.name());
+    names.map(|name| number_of(name).expect("it was added")).collect()
+}
+
 /// A batch of rows for a table of this schema.
 pub(super) fn batch(rows: &[Row], schema: &TableSchema) -> RecordBatch {
     let times = rows.iter().map(|row| row.time);
@@ -79,8 +91,8 @@ pub(super) fn batch(rows: &[Row], schema: &TableSchema) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.id))),
         Arc::new(texts),
     ];
-    for column in arrays.len()..schema.arrow().fields().len() {
-        let values = rows.iter().map(|row| added(row.id, column - FIRST_ADDED));
+    for number in added_columns(schema.arrow()) {
+        let values = rows.iter().map(|row| added(row.id, number));
         arrays.push(Arc::new(values.collect::<Int64Array>()));
     }
     RecordBatch::try_new(schema.arrow().clone(), arrays).expect("columns of one length")
@@ -88,6 +100,11 @@ pub(super) fn batch(rows: &[Row], schema: &TableSchema) -> RecordBatch {
 
 /// The rows of a scan, whose values must be those of their ids, and which must be in order.
 pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
+    rows_with(scan, |_| true)
+}
+
+/// As [`rows_of`], where rows need have values only in the added columns of some numbers.
+pub(super) fn rows_with(scan: Scan, is_whole: impl Fn(usize) -> bool) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for batch in scan {
         let batch = batch?;
@@ -96,15 +113,14 @@ pub(super) fn rows_of(scan: Scan) -> Result<Vec<Row>> {
         let texts = batch.column(2).as_string::<i32>();
         for ((&time, &id), found) in times.values().iter().zip(ids.values()).zip(texts) {
             assert_eq!(found, TEXTS[text(id)], "the text of row {id}");
-            assert!(
-                width(id) + FIRST_ADDED <= batch.num_columns(),
-                "row {id} lacks columns"
-            );
             rows.push(Row { time, id });
         }
-        for (column, array) in batch.columns()[FIRST_ADDED..].iter().enumerate() {
+        let added_columns = added_columns(batch.schema_ref());
+        for (number, array) in added_columns.into_iter().zip(&batch.columns()[FIRST_ADDED..]) {
             for (id, found) in ids.values().iter().zip(array.as_primitive::<Int64Type>()) {
-                assert_eq!(found, added(*id, column), "row {id} in the added column {column}");
+                if found.is_some() || is_whole(number) {
+                    assert_eq!(found, added(*id, number), "row {id} in the added column {number}");
+                }
             }
         }
     }
@@ -128,6 +144,8 @@ pub(super) struct Model {
     pub(super) is_paused: bool,
     /// How many columns were added to the table.
     pub(super) columns_added: usize,
+    /// The numbers of those that were not dropped.
+    pub(super) columns: Vec<usize>,
 }
 
 impl Model {
@@ -140,6 +158,7 @@ impl Model {
             keep: None,
             is_paused: false,
             columns_added: 0,
+            columns: Vec::new(),
         }
     }
 

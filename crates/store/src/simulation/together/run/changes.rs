@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 
-use super::super::model::{ADDED_MAX, ID_STEP, Kind, Row, added_field, batch, width};
-use super::{Models, Run, TABLES, columns_added};
+use super::super::model::{
+    ADDED_MAX, ID_STEP, Kind, Row, added_columns, added_field, batch, number_of, width,
+};
+use super::{Models, Run, TABLES};
 use crate::error::{Error, Result};
 use crate::mark::Mark;
 use crate::store::Table;
@@ -23,6 +25,8 @@ pub(super) enum Change {
     Keep(usize, Option<i64>),
     /// Adds columns to a table until it has so many of them.
     AddColumns(usize, usize),
+    /// Drops an added column of a table, by its number.
+    DropColumn(usize, usize),
     Flush,
 }
 
@@ -82,7 +86,7 @@ impl Run {
 
     pub(super) fn some_change(&mut self) -> Change {
         let number = self.rng.index(TABLES.len());
-        match self.below(13) {
+        match self.below(14) {
             0 => Change::Delete(number, self.some_times()),
             1 => Change::Flush,
             2 | 3 => {
@@ -109,6 +113,10 @@ impl Run {
             6 if TABLES[number].1 != Kind::Grid && self.models[number].columns_added < ADDED_MAX => {
                 let has = self.models[number].columns_added;
                 Change::AddColumns(number, has + 1 + self.rng.index((ADDED_MAX - has).min(2)))
+            }
+            7 if !self.models[number].columns.is_empty() => {
+                let which = self.rng.index(self.models[number].columns.len());
+                Change::DropColumn(number, self.models[number].columns[which])
             }
             _ => {
                 let count = self.count(number);
@@ -144,19 +152,34 @@ impl Run {
                 let has = self.models[*number].columns_added;
                 let added = (has..*to).map(added_field);
                 let table = self.store().add_columns(TABLES[*number].0, added)?;
-                assert_eq!(columns_added(table.schema()), *to);
+                let last = added_columns(table.schema().arrow()).pop();
+                assert_eq!(last, Some(to - 1));
+                Ok(())
+            }
+            Change::DropColumn(number, column) => {
+                let names = self.table(*number).schema().names();
+                let name = names.iter().find(|name| number_of(name) == Some(*column));
+                let name = name.expect("it has the column");
+                let table = self.store().drop_column(TABLES[*number].0, name)?;
+                assert!(!table.schema().names().contains(name));
                 Ok(())
             }
             Change::Flush => self.store().flush(),
         }
     }
 
-    /// A handle of a table and a batch for it: one from before columns were added, if there is one
-    /// that has all columns in which the rows have values.
+    /// A handle of a table and a batch for it: one from before columns were added or dropped, if
+    /// there is one that has all columns of the table in which the rows have values.
     pub(super) fn table_and_batch(&self, number: usize, rows: &[Row]) -> (Table, RecordBatch) {
         let width = rows.first().map_or(0, |row| width(row.id));
-        let older = self.older[number].clone();
-        let older = older.filter(|table| width <= columns_added(table.schema()));
+        let mut needed = self.models[number]
+            .columns
+            .iter()
+            .filter(|&&column| column < width);
+        let older = self.older[number].clone().filter(|table| {
+            let columns = added_columns(table.schema().arrow());
+            needed.all(|column| columns.contains(column))
+        });
         let table = older.unwrap_or_else(|| self.table(number));
         let batch = batch(rows, table.schema());
         (table, batch)
@@ -165,7 +188,7 @@ impl Run {
     /// Does a change; returns whether it is done. If that is unknown, the store is opened again.
     pub(super) fn change(&mut self, change: &Change) -> bool {
         self.say(change);
-        if let Change::AddColumns(number, _) = change
+        if let Change::AddColumns(number, _) | Change::DropColumn(number, _) = change
             && self.older[*number].is_none()
         {
             self.older[*number] = Some(self.table(*number));
@@ -177,7 +200,9 @@ impl Run {
                     Change::Append(..) | Change::Group(_) | Change::Delete(..) | Change::Retract(..) => {
                         self.may_be_lost();
                     }
-                    Change::Keep(..) | Change::AddColumns(..) | Change::Flush => self.is_durable(),
+                    Change::Keep(..) | Change::AddColumns(..) | Change::DropColumn(..) | Change::Flush => {
+                        self.is_durable()
+                    }
                 }
                 true
             }
@@ -218,7 +243,14 @@ pub(super) fn model(change: &Change, models: &mut Models) {
         Change::Delete(number, times) => models[*number].delete(times),
         Change::Retract(_, first) => models[0].retract(*first),
         Change::Keep(number, keep) => models[*number].keep(*keep),
-        Change::AddColumns(number, to) => models[*number].columns_added = *to,
+        Change::AddColumns(number, to) => {
+            let model = &mut models[*number];
+            model.columns.extend(model.columns_added..*to);
+            model.columns_added = *to;
+        }
+        Change::DropColumn(number, dropped) => {
+            models[*number].columns.retain(|column| column != dropped);
+        }
         Change::Flush => {}
     }
 }

@@ -12,7 +12,7 @@ use bedload_testkit::Rng;
 
 use super::super::say;
 use super::super::workload::{STORE, columns, open, open_at, options};
-use super::model::{FIRST_ADDED, Kind, Model, Row, batch, rows_of};
+use super::model::{Kind, Model, Row, added_columns, batch, rows_of, rows_with};
 use crate::disk::sim::{SimDisk, Trace};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(super) struct Run {
     views: Vec<View>,
     marks: Vec<(Mark, i64)>,
     pauses: [Option<RetentionPause>; TABLES.len()],
-    /// Handles from before columns were added.
+    /// Handles from before columns were added or dropped.
     older: [Option<Table>; TABLES.len()],
     /// For each of the two indexed tables a follower in the reader's process, and then one in the
     /// process that writes.
@@ -74,11 +74,6 @@ fn create_table(store: &Store, number: usize) -> Table {
     store.create_table_as(name, schema, layout).expect("fresh")
 }
 
-/// How many columns were added to a table.
-fn columns_added(schema: &TableSchema) -> usize {
-    schema.arrow().fields().len() - FIRST_ADDED
-}
-
 fn found(store: &Store, number: usize) -> Vec<Row> {
     let found = store.table(TABLES[number].0).and_then(|table| table.range(..));
     found.and_then(rows_of).unwrap_or_else(|error| panic!("{error}"))
@@ -89,9 +84,9 @@ fn check_all(store: &Store, models: &Models) -> Result<(), String> {
     for (number, model) in models.iter().enumerate() {
         model.check(&found(store, number))?;
         let table = store.table(TABLES[number].0).expect("there");
-        let columns_added = columns_added(table.schema());
-        if columns_added != model.columns_added {
-            return Err(format!("{columns_added} columns of {number} were added"));
+        let columns = added_columns(table.schema().arrow());
+        if columns != model.columns {
+            return Err(format!("{number} has the added columns {columns:?}"));
         }
     }
     Ok(())
@@ -199,8 +194,13 @@ impl Run {
                 .check(&found)
                 .unwrap_or_else(|problem| panic!("now: {problem}"));
             model.saw(&found);
-            let added = self.models[number].columns_added;
-            assert_eq!(columns_added(self.table(number).schema()), added);
+            let columns = &self.models[number].columns;
+            assert_eq!(added_columns(self.table(number).schema().arrow()), *columns);
+            if let Some(older) = &self.older[number] {
+                let scan = older.range(..).expect("there");
+                let rows = rows_with(scan, |column| columns.contains(&column));
+                assert_eq!(rows.expect("a sound disk"), found);
+            }
         }
     }
 
@@ -372,10 +372,10 @@ impl Run {
     fn check_copy(&self, copy: &Store, what: &str, which: impl Fn(&Model) -> bool) {
         let tables = TABLES.iter().enumerate();
         for (number, (name, _)) in tables.filter(|(number, _)| which(&self.models[*number])) {
-            let rows = copy
-                .table(name)
-                .and_then(|table| table.range(..))
-                .and_then(rows_of);
+            let table = copy.table(name).expect("a sound copy");
+            let columns = added_columns(table.schema().arrow());
+            assert_eq!(columns, self.models[number].columns, "{what}");
+            let rows = table.range(..).and_then(rows_of);
             let found = self.models[number].check(&rows.expect("a sound copy"));
             found.unwrap_or_else(|problem| panic!("{what}: {problem}"));
         }

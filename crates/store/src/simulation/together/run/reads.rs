@@ -5,7 +5,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, StringArray};
 use bedload_columns::{Operator, Predicate};
 
-use super::super::model::{FIRST_ADDED, Row, TEXTS, added, rows_of, text};
+use super::super::model::{FIRST_ADDED, Row, TEXTS, added, added_columns, number_of, rows_of, text};
 use super::{Run, TABLES};
 use crate::error::Result;
 use crate::scan::Scan;
@@ -24,7 +24,7 @@ enum Condition {
     /// Rows with the same text as the row of this id.
     TextOf(i64),
     WithoutText,
-    /// Rows with the same value in an added column as the row of this id.
+    /// Rows with the same value in the added column of a number as the row of this id.
     AddedOf(usize, i64),
     WithoutAdded(usize),
 }
@@ -47,6 +47,10 @@ impl Condition {
         let compare = |operator, literal: &dyn arrow_array::Array| {
             Predicate::compare(operator, literal).expect("comparable")
         };
+        let name = |number| {
+            let name = names.iter().find(|name| number_of(name) == Some(number));
+            name.expect("it has the column")
+        };
         match self {
             Self::Any => Ok(scan),
             Self::From(first) => scan.filter(
@@ -60,9 +64,9 @@ impl Condition {
             Self::WithoutText => scan.filter(&names[TEXT], Predicate::is_null()),
             Self::AddedOf(column, other) => {
                 let literal = Int64Array::from(vec![added(other, column)]);
-                scan.filter(&names[FIRST_ADDED + column], compare(Operator::Eq, &literal))
+                scan.filter(name(column), compare(Operator::Eq, &literal))
             }
-            Self::WithoutAdded(column) => scan.filter(&names[FIRST_ADDED + column], Predicate::is_null()),
+            Self::WithoutAdded(column) => scan.filter(name(column), Predicate::is_null()),
         }
     }
 }
@@ -95,14 +99,15 @@ impl Run {
             1 => near.time..=near.time,
             _ => from..=from + self.below(3000),
         };
-        let names = snapshot.schema(name).expect("there").names();
-        let columns = names.len() - FIRST_ADDED;
-        let condition = match self.below(8) {
-            0 => Condition::From(near.id - self.below(100)),
-            1 => Condition::TextOf(near.id),
-            2 => Condition::WithoutText,
-            3 if columns > 0 => Condition::AddedOf(self.rng.index(columns), near.id),
-            4 if columns > 0 => Condition::WithoutAdded(self.rng.index(columns)),
+        let schema = snapshot.schema(name).expect("there");
+        let (names, columns) = (schema.names(), added_columns(schema.arrow()));
+        let some_column = columns.get(self.rng.index(columns.len().max(1))).copied();
+        let condition = match (self.below(8), some_column) {
+            (0, _) => Condition::From(near.id - self.below(100)),
+            (1, _) => Condition::TextOf(near.id),
+            (2, _) => Condition::WithoutText,
+            (3, Some(column)) => Condition::AddedOf(column, near.id),
+            (4, Some(column)) => Condition::WithoutAdded(column),
             _ => Condition::Any,
         };
         let is_reverse = self.below(2) == 0;
@@ -135,8 +140,8 @@ impl Run {
             let found = found.as_ref();
             let id = found.and_then(|row| row.value(ID));
             assert_eq!(id, last.map(|row| Value::Int(row.id)));
-            for column in 0..columns {
-                let value = found.and_then(|row| row.value(FIRST_ADDED + column));
+            for (position, &column) in (FIRST_ADDED..).zip(&columns) {
+                let value = found.and_then(|row| row.value(position));
                 let wanted = last.and_then(|row| added(row.id, column));
                 assert_eq!(value, wanted.map(Value::Int));
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::super::workload::STORE;
-use super::super::model::rows_of;
-use super::{Models, Run, TABLES, columns_added};
+use super::super::model::{added_columns, rows_of};
+use super::{Models, Run, TABLES};
 use crate::disk::sim::Access;
 use crate::mark::Mark;
 use crate::store::Snapshot;
@@ -35,7 +35,7 @@ impl Run {
         let mut found = Vec::new();
         for (name, _) in TABLES {
             let rows = view.snapshot.range(name, ..).and_then(rows_of);
-            let columns = columns_added(view.snapshot.schema(name).expect("there"));
+            let columns = added_columns(view.snapshot.schema(name).expect("there").arrow());
             found.push((rows.unwrap_or_else(|error| panic!("{error}")), columns));
         }
         let check = |models: &Models| {
@@ -43,8 +43,8 @@ impl Run {
                 .iter()
                 .zip(&found)
                 .try_for_each(|(model, (rows, columns))| {
-                    if model.columns_added != *columns {
-                        return Err(format!("{columns} columns were added"));
+                    if model.columns != *columns {
+                        return Err(format!("it has the added columns {columns:?}"));
                     }
                     model.check(rows)
                 })
