@@ -2,7 +2,9 @@
 //! row keeps its values, and is null in the columns that its handle did not have.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
@@ -10,14 +12,14 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampMillisecondArray,
 };
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
 use bedload_columns::{Operator, Predicate};
 use bedload_testkit::Rng;
 
 use super::power::{cuts, each_event};
 use super::say;
-use super::workload::{columns, open, options};
-use crate::disk::sim::{Note, SimDisk, Trace};
+use super::workload::{STORE, columns, open, options};
+use crate::disk::sim::{Access, Note, SimDisk, Trace};
 use crate::error::Result;
 use crate::rows::TableSchema;
 use crate::store::{Store, Table, Value};
@@ -388,4 +390,52 @@ fn changed_columns_survive_power_cuts() {
     say(&format!(
         "{tried} power cuts while columns are added, renamed and dropped"
     ));
+}
+
+/// Rows of short commits, which have values in a column, and others, which have none any more, wait
+/// together in memory for a reader.
+#[test]
+fn short_commits_fit_together_while_a_column_is_dropped() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options()).expect("creates");
+    let required = Field::new("required", DataType::Utf8, false);
+    let fields = columns().fields()[..KEPT].to_vec();
+    let fields: Vec<_> = fields.into_iter().chain([Arc::new(required)]).collect();
+    let schema = TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("storable");
+    let older = store.create_table(TABLE, schema).expect("fresh");
+    let row = |table: &Table, id: i64| {
+        let mut arrays: Vec<ArrayRef> = vec![
+            Arc::new(TimestampMillisecondArray::from(vec![id])),
+            Arc::new(Int64Array::from(vec![id])),
+            Arc::new(StringArray::from(vec!["text"])),
+        ];
+        let arrow = table.schema().arrow().clone();
+        arrays.truncate(arrow.fields().len());
+        RecordBatch::try_new(arrow, arrays).expect("the columns of the handle")
+    };
+    let appended = Arc::new(AtomicBool::new(false));
+    let data = Path::new(STORE).join("data");
+    disk.interrupt(Access::Write, &data, {
+        let (older, batch, appended) = (older.clone(), row(&older, 0), appended.clone());
+        move || {
+            older.append(&batch).expect("a sound disk");
+            appended.store(true, Ordering::Relaxed);
+        }
+    });
+    let newer = store.drop_column(TABLE, "required").expect("drops");
+    assert!(appended.load(Ordering::Relaxed));
+    newer.append(&row(&newer, 1)).expect("a sound disk");
+    let read = || {
+        let batches = older.range(..).expect("there");
+        let rows = batches.flat_map(|batch| {
+            let batch = batch.expect("reads");
+            let texts = batch.column(KEPT).as_string::<i32>().iter();
+            texts.map(|text| text.map(str::to_owned)).collect::<Vec<_>>()
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let expected = [Some("text".to_owned()), None];
+    assert_eq!(read(), expected);
+    store.flush().expect("a sound disk");
+    assert_eq!(read(), expected);
 }
