@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_written_anew_is_visited_once() {
         let mut rng = Rng::new(5);
-        let (rounds, most) = if cfg!(miri) { (12, 300) } else { (300, 9_000) };
+        let (rounds, most) = if cfg!(miri) { (6, 150) } else { (300, 9_000) };
         for round in 0..rounds {
             let small = TreeOptions::new()
                 .leaf_entries(4 + rng.index(12))
