@@ -18,7 +18,11 @@ use crate::error::schema as refuse;
 /// The rows of a batch with the columns of `table`, in its order. A column that comes in another
 /// type is cast, and refused where the cast would lose anything. One that is missing is refused
 /// unless `allow_missing`; then it is null, if it may be and is none of the key.
-pub(crate) fn conform(batch: &RecordBatch, table: &TableSchema, allow_missing: bool) -> PyResult<RecordBatch> {
+pub(crate) fn conform(
+    batch: &RecordBatch,
+    table: &TableSchema,
+    allow_missing: bool,
+) -> PyResult<RecordBatch> {
     let (given, schema) = (batch.schema(), table.arrow());
     let key = table.key().unwrap_or_default();
     if let Some(other) = given
