@@ -122,8 +122,8 @@ impl Scan {
         }
     }
 
-    /// Only the columns that the table has in another of its schemas, under the names that they have
-    /// there.
+    /// Only the columns that the table has in another of its schemas, under the names that they
+    /// have there.
     pub(crate) fn of_schema(mut self, schema: &TableSchema) -> Self {
         let names: Vec<&str> = schema
             .arrow()
@@ -142,8 +142,8 @@ impl Scan {
         self.projection = Projection::named(schema, columns, names, with_sequence);
     }
 
-    /// The position in stored rows of the column that has a name: one of the scan's own, or else one
-    /// that only the table has.
+    /// The position in stored rows of the column that has a name: one of the scan's own, or else
+    /// one that only the table has.
     fn position(&self, name: &str) -> Result<usize> {
         let of = |schema: &TableSchema| Ok(schema.stored_position(schema.position(name)?));
         let newest = of(self.table.entry.schema.live());

@@ -113,8 +113,8 @@ impl ColumnRecord {
         fields.map(record).collect()
     }
 
-    /// The schema of rows that are stored with these columns, given the names of the time and of the
-    /// columns of the key.
+    /// The schema of rows that are stored with these columns, given the names of the time and of
+    /// the columns of the key.
     ///
     /// # Errors
     ///
