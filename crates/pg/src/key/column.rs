@@ -299,7 +299,7 @@ impl Column {
         };
         let value = |bytes| self.compared_value(bytes);
         match (value(a), value(b)) {
-            // They are the same, whatever the function is.
+            // The same bytes are equal by any comparison function.
             (Some(a), Some(b)) if a == b => Ordering::Equal,
             (Some(a), Some(b)) => {
                 let order = comparator.compare(self.stored, a, b);

@@ -12,7 +12,7 @@
 //!
 //! Equal numbers have equal bytes: how many decimal places a value shows is not among them.
 
-/// First bytes.
+/// The first byte of a value, in the order of the numbers.
 const MINUS_INFINITY: u8 = 1;
 const NEGATIVE: u8 = 2;
 const ZERO: u8 = 3;
@@ -25,8 +25,8 @@ const DIGIT_MIN: u16 = 256;
 const DIGIT_END: u16 = DIGIT_MIN + 10_000;
 const END: u8 = 0;
 
-/// The first word of a value as the server stores it: two bits say whether it is a special value, a
-/// number with sign, decimal places and weight in this word, or one whose weight is in the next.
+/// Bits of the first word of a value as the server stores it. [`KIND_BITS`] say whether it is a
+/// special value, a number whose weight is in this word (short), or one whose weight is in the next.
 const KIND_BITS: u16 = 0xc000;
 const SHORT: u16 = 0x8000;
 const SPECIAL: u16 = 0xc000;
@@ -210,7 +210,7 @@ impl<'k> Number<'k> {
         header + 2 * self.digits.len()
     }
 
-    /// Writes these bytes: there are as many.
+    /// Writes these bytes to `stored`, which has as many.
     pub(super) fn put(&self, stored: &mut [u8]) {
         let is_negative = self.class == NEGATIVE;
         let first = match self.class {

@@ -42,7 +42,8 @@ impl Engine {
                         dropped => dropped?,
                     }
                 }
-                // When this is tried again with the reserve, a flush would take that.
+                // On a full disk this runs again once the reserve is free, and a second flush would
+                // use that up.
                 if !can_flush {
                     self.change_catalogue(self.dropping(&table))?;
                 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -16,6 +15,7 @@ use bedload::{
     Error, Grid, Layout, Operator, Options, Predicate, Store, Table, TableSchema, Value, restore, salvage,
 };
 
+use crate::handles::open;
 use crate::pages::pages_of;
 use crate::writers::beside_writers;
 
@@ -78,14 +78,6 @@ fn rows(store: &Store) -> Vec<(i64, Option<String>)> {
 fn expected(without: Range<i64>, all: Range<i64>) -> Vec<(i64, Option<String>)> {
     let text = |number| (!without.contains(&number)).then(|| format!("text {number}"));
     all.map(|number| (number, text(number))).collect()
-}
-
-fn open(path: &Path) -> Store {
-    Options::new()
-        .create(true)
-        .background(false)
-        .open(path)
-        .expect("opens")
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Columns that are dropped while the table has rows, handles, scans and readers.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
@@ -10,6 +9,7 @@ use bedload::{
     Error, Grid, Layout, Operator, Options, Predicate, Store, Table, TableSchema, Value, restore, salvage,
 };
 
+use crate::handles::{names, open, refuse_rows_of_each_other};
 use crate::writers::beside_writers;
 
 /// The columns of the tables here. The second one is the rest of a key.
@@ -62,11 +62,6 @@ fn batch(table: &Table, numbers: Range<i64>) -> RecordBatch {
 /// Appends rows, and returns how many gave way to others by their key.
 fn append(table: &Table, numbers: Range<i64>) -> u64 {
     table.append(&batch(table, numbers)).expect("appends").replaced
-}
-
-fn names(table: &Table) -> Vec<&str> {
-    let fields = table.schema().arrow().fields();
-    fields.iter().map(|field| field.name().as_str()).collect()
 }
 
 fn shown(value: Option<Value<'_>>) -> Option<String> {
@@ -134,14 +129,6 @@ fn check(table: &Table, numbers: Range<i64>, has: impl Fn(&str, i64) -> bool) {
     let newest = Predicate::compare(Operator::GtEq, &least).expect("one number");
     let newest = scan().filter("number", newest).expect("its own name");
     check_rows(newest, &own, numbers.end - 7..numbers.end, &has);
-}
-
-fn open(path: &Path) -> Store {
-    Options::new()
-        .create(true)
-        .background(false)
-        .open(path)
-        .expect("opens")
 }
 
 #[test]
@@ -228,12 +215,7 @@ fn handles_scans_and_snapshots_keep_the_column() {
                 }
                 both.commit().expect("commits");
             }
-            for refused in [
-                older.append(&batch(&newer, 0..1)),
-                newer.append(&batch(&older, 0..1)),
-            ] {
-                assert!(matches!(refused, Err(Error::Schema { .. })), "{refused:?}");
-            }
+            refuse_rows_of_each_other([&older, &newer], |table| batch(table, 0..1));
             let is_newer = |number: i64| (20_020..20_030).contains(&number) || number >= 20_035;
             let has = |name: &str, number: i64| name != column || !is_newer(number);
             for _ in 0..2 {

@@ -12,6 +12,7 @@ mod few_wanted;
 mod file_pages;
 mod filter;
 mod fixtures;
+mod handles;
 mod intruders;
 mod keyed;
 mod lifecycle;

@@ -1,7 +1,6 @@
 //! Columns that get another name while the table has rows, handles, scans and readers.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -12,6 +11,7 @@ use bedload::{
     Error, Grid, Layout, Operator, Options, Predicate, Store, Table, TableSchema, Value, restore, salvage,
 };
 
+use crate::handles::{names, open, refuse_rows_of_each_other};
 use crate::writers::beside_writers;
 
 /// The columns of the tables here: the time, the rest of a key, and one more.
@@ -64,11 +64,6 @@ fn append(table: &Table, numbers: Range<i64>) -> u64 {
     table.append(&batch(table, numbers)).expect("appends").replaced
 }
 
-fn names(table: &Table) -> Vec<&str> {
-    let fields = table.schema().arrow().fields();
-    fields.iter().map(|field| field.name().as_str()).collect()
-}
-
 /// Checks that batches have this schema and, for each number, the row of [`batch`].
 fn check_rows(
     batches: impl Iterator<Item = bedload::Result<RecordBatch>>,
@@ -114,14 +109,6 @@ fn check(table: &Table, expected: Range<i64>) {
     check_rows(newest, table.schema().arrow(), expected.end - 7..expected.end);
     let row = table.get(expected.start).expect("reads").expect("it is there");
     assert_eq!(row.value(1), Some(Value::Int(expected.start)));
-}
-
-fn open(path: &Path) -> Store {
-    Options::new()
-        .create(true)
-        .background(false)
-        .open(path)
-        .expect("opens")
 }
 
 #[test]
@@ -196,12 +183,7 @@ fn handles_scans_and_snapshots_keep_the_name() {
                 }
                 both.commit().expect("commits");
             }
-            for refused in [
-                older.append(&batch(&newer, 0..1)),
-                newer.append(&batch(&older, 0..1)),
-            ] {
-                assert!(matches!(refused, Err(Error::Schema { .. })), "{refused:?}");
-            }
+            refuse_rows_of_each_other([&older, &newer], |table| batch(table, 0..1));
             for _ in 0..2 {
                 check(&older, 0..20_040);
                 check(&newer, 0..20_040);
