@@ -26,7 +26,8 @@ const DIGIT_END: u16 = DIGIT_MIN + 10_000;
 const END: u8 = 0;
 
 /// Bits of the first word of a value as the server stores it. [`KIND_BITS`] say whether it is a
-/// special value, a number whose weight is in this word (short), or one whose weight is in the next.
+/// special value, a number whose weight is in this word (short), or one whose weight is in the
+/// next.
 const KIND_BITS: u16 = 0xc000;
 const SHORT: u16 = 0x8000;
 const SPECIAL: u16 = 0xc000;
