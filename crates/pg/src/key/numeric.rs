@@ -47,7 +47,7 @@ const SHORT_WEIGHT_MAX: i16 = 63;
 /// Bytes before the digits of a key.
 const HEADER_LEN: usize = 3;
 
-/// What the server's header of a finite number says.
+/// The decoded header of a finite number, as the server stores it.
 struct Header {
     is_negative: bool,
     /// Decimal places that are shown.

@@ -14,7 +14,7 @@ use super::column_types::to_stored;
 use super::schema::{TableSchema, check_columns};
 use crate::error::{Error, Result};
 
-/// What the columns of a schema are to those of stored rows.
+/// Which columns of stored rows a schema has.
 #[derive(Debug, Clone)]
 pub(super) enum StoredColumns {
     /// The first ones, or all. None of these was dropped.

@@ -109,13 +109,16 @@ fn count(table: &Table) -> u64 {
     table.range(..).and_then(|scan| scan.count()).expect("reads")
 }
 
+/// Both layouts of a table that fills a disk, and by how many percent the disk may grow until then.
+fn layouts_and_room() -> impl Iterator<Item = (Layout, u64)> {
+    let grid = Grid::every(1).expect("positive");
+    let layouts = [Layout::Indexed, Layout::Sparse(grid)].into_iter();
+    layouts.flat_map(|layout| (1..20).map(move |step| (layout, 10 * step)))
+}
+
 #[test]
 fn what_has_filled_a_disk_can_be_taken_back() {
-    let grid = Grid::every(1).expect("positive");
-    for (layout, percent) in [Layout::Indexed, Layout::Sparse(grid)]
-        .into_iter()
-        .flat_map(|layout| (1..20).map(move |step| (layout, 10 * step)))
-    {
+    for (layout, percent) in layouts_and_room() {
         let disk = SimDisk::new(2);
         let store = open(&disk, options()).expect("creates");
         let schema = || TableSchema::new(columns(), "at").expect("storable");
@@ -143,11 +146,7 @@ fn what_has_filled_a_disk_can_be_taken_back() {
 
 #[test]
 fn a_table_that_has_filled_a_disk_can_be_dropped() {
-    let grid = Grid::every(1).expect("positive");
-    for (layout, percent) in [Layout::Indexed, Layout::Sparse(grid)]
-        .into_iter()
-        .flat_map(|layout| (1..20).map(move |step| (layout, 10 * step)))
-    {
+    for (layout, percent) in layouts_and_room() {
         let disk = SimDisk::new(2);
         let store = open(&disk, options()).expect("creates");
         let schema = || TableSchema::new(columns(), "at").expect("storable");
