@@ -32,6 +32,8 @@ pub struct Cursor<'t, O, L, S> {
     /// The rest of the range. One end follows the entries that were given.
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
+    /// Where the range began, in the cursor's direction, when the present interval was entered.
+    start: Bound<PointBuf>,
     /// The hash of the one key that the range is about, for the filters of runs.
     hash: Option<u64>,
     /// Those of the present interval, the newest first; none before the first interval, and behind
@@ -114,6 +116,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         Ok(Self {
             from: low,
             to: high,
+            start: Bound::Unbounded,
             hash,
             tree,
             is_ascending,
@@ -166,12 +169,29 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     /// Descends again if a run that could not be read is not named any more: it may have been
     /// merged into another since, and its pages may have begun other lives.
     fn descend_unless_named(&mut self, run: &Run, error: Error) -> Result<()> {
+        // Damaged runs have entries before the interval. Its runs are not named where those lie, and
+        // the cursor would return here for ever.
+        if self.has_gone_back() {
+            return Err(error);
+        }
         self.state = CursorState::Before;
         let interval = self.descend()?;
         if interval.runs.iter().any(|live| live.run.is(run)) {
             return Err(error);
         }
         self.enter(interval)
+    }
+
+    /// Whether the entry that was given last lies before the present interval.
+    fn has_gone_back(&self) -> bool {
+        let at = if self.is_ascending { &self.from } else { &self.to };
+        match (at, &self.start) {
+            (Bound::Included(at) | Bound::Excluded(at), Bound::Included(start) | Bound::Excluded(start)) => {
+                let ordering = at.as_point().cmp(&self.tree.order, &start.as_point());
+                self.direct(ordering).is_lt()
+            }
+            _ => false,
+        }
     }
 
     /// Has the range begin behind an entry, in an order whose prefixes are exact.
@@ -321,6 +341,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         if reads_wait {
             self.announce_leaves(if self.is_ascending { &from } else { &to }, &announced);
         }
+        self.start = if self.is_ascending { from } else { to };
         self.fence = if self.is_ascending {
             interval.high
         } else {
