@@ -124,10 +124,7 @@ fn is_relabelled(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |data_type: &DataType| {
         matches!(
             data_type,
-            DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(_)
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
         )
     };
     (from.is_string() && to.is_string()) || (is_bytes(from) && is_bytes(to))
@@ -201,7 +198,11 @@ fn in_utc(readings: &ArrayRef, unit: TimeUnit, clock: &Zone) -> Result<ArrayRef>
         let utc = tick.map(|tick| clock.utc_ticks(tick, unit)).transpose();
         utc.map_err(|reason| Error::Reading { row, reason })
     };
-    let utc = ticks.iter().enumerate().map(tick).collect::<Result<Int64Array>>()?;
+    let utc = ticks
+        .iter()
+        .enumerate()
+        .map(tick)
+        .collect::<Result<Int64Array>>()?;
     let utc: ArrayRef = Arc::new(utc);
     lenient(&utc, &DataType::Timestamp(unit, Some(Arc::from("UTC"))))
 }

@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray,
-    DurationMillisecondArray, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int32Array,
-    Int64Array, LargeStringArray, NullArray, StringArray, StringViewArray, Time32MillisecondArray,
-    Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
-    UInt64Array,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Date32Array, Date64Array, Decimal128Array,
+    DictionaryArray, DurationMillisecondArray, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array,
+    Int32Array, Int64Array, LargeStringArray, NullArray, StringArray, StringViewArray,
+    Time32MillisecondArray, Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
+    TimestampSecondArray, UInt64Array,
 };
 use arrow_schema::{DataType, TimeUnit};
 use bedload_times::Zone;
@@ -87,7 +87,12 @@ fn numbers_that_would_change_are_refused() {
         "1.5",
     );
     refuses(of(Float64Array::from(vec![f64::NAN])), DataType::Int64, 0, "NaN");
-    refuses(of(Float64Array::from(vec![0.5, 0.1])), DataType::Float32, 1, "0.1");
+    refuses(
+        of(Float64Array::from(vec![0.5, 0.1])),
+        DataType::Float32,
+        1,
+        "0.1",
+    );
     refuses(
         of(UInt64Array::from(vec![u64::MAX])),
         DataType::Int64,

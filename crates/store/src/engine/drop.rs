@@ -1,13 +1,13 @@
 //! Dropping a table, even a damaged one.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bedload_pages::{PageId, PageRead, PageStore};
 
 use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::pages::WorkingPages;
+use crate::rows::TableId;
 use crate::table::{Catalogue, StoredTable};
 
 impl Engine {
@@ -19,13 +19,12 @@ impl Engine {
         self.with_reserve(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
-            let table = match &found {
-                Some(table) => Arc::clone(table),
-                None => self.view().catalogue.named(name)?.clone(),
+            let id = match found {
+                Some(id) => id,
+                None => self.view().catalogue.named(name)?.entry.id,
             };
-            found = Some(table.clone());
+            found = Some(id);
             self.check_place()?;
-            let id = table.entry.id;
             if self.view().catalogue.get(id).is_none() {
                 // The first of two checkpoints was made before the disk was full.
                 self.change_catalogue(|_, _| Ok(()))?;
@@ -35,7 +34,7 @@ impl Engine {
                     // as something is damaged or the disk is full, stay in memory and in the log.
                     let without = |catalogue: &mut Catalogue| catalogue.remove(id);
                     let sealed = self.seal(true);
-                    match sealed.and_then(|()| self.flush_sealed_after(without, self.dropping(&table))) {
+                    match sealed.and_then(|()| self.flush_sealed_after(without, self.dropping(id))) {
                         Err(error) if is_damage(&error) || matches!(error, Error::NoSpace { .. }) => {
                             can_flush = false;
                         }
@@ -45,7 +44,7 @@ impl Engine {
                 // On a full disk this runs again once the reserve is free, and a second flush would
                 // use that up.
                 if !can_flush {
-                    self.change_catalogue(self.dropping(&table))?;
+                    self.change_catalogue(self.dropping(id))?;
                 }
             }
             self.blocks.forget(id.0);
@@ -54,12 +53,15 @@ impl Engine {
         })
     }
 
-    /// The change of the catalogue that drops a table.
-    fn dropping(&self, table: &StoredTable) -> impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()> {
+    /// The change of the catalogue that drops a table as it is now, even if the change is given a
+    /// catalogue without it. Sealing comes before: it may flush, and move pages of the table.
+    fn dropping(&self, id: TableId) -> impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()> {
         let view = self.view();
         move |pages, catalogue| {
-            let id = table.entry.id;
-            let table = catalogue.get(id).map_or(table, |table| &**table).clone();
+            let found = catalogue.get(id).or_else(|| view.catalogue.get(id));
+            let Some(table) = found.cloned() else {
+                return Ok(());
+            };
             table.drop_files(self.storage(pages), &view);
             match sound_tree(pages, &table)? {
                 Some(owned) => pages.retire(&owned),

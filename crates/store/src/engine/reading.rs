@@ -232,7 +232,14 @@ impl Engine {
         let of_tables = |catalogue: &Catalogue| -> Vec<_> {
             let tables = catalogue.iter().map(|table| &table.entry);
             tables
-                .map(|table| (table.id, table.name.clone(), table.retention))
+                .map(|table| {
+                    (
+                        table.id,
+                        table.name.clone(),
+                        table.schema.clone(),
+                        table.retention,
+                    )
+                })
                 .collect()
         };
         let (before, after) = (of_tables(&self.view().catalogue), of_tables(&loaded.catalogue));
@@ -240,7 +247,7 @@ impl Engine {
         let is_new = loaded.state.next_sequence != self.order.visible()
             || !self.view().being_written().is_empty()
             || before != after
-            || after.iter().any(|(_, _, retention)| retention.is_some());
+            || after.iter().any(|(.., retention)| retention.is_some());
         let memory = self.view().memory.clone();
         let blocks = Arc::new(loaded.blocks);
         let next = View::new(

@@ -13,11 +13,10 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_select::concat::concat;
 use bedload_columns::{EncodeOptions, EncodedLeaf, LeafReader, encode};
-use bedload_trees::RowLayout;
 
 use super::encoded_rows::len32;
 use super::sorted_rows::SortedBatch;
-use super::{TableSchema, variable::Variable};
+use super::{ColumnPlace, TableSchema, variable::Variable};
 use crate::codec::Reader;
 
 /// A batch of fewer rows is logged as it is: it is little beside the sync that it waits for, and
@@ -193,8 +192,13 @@ impl PackedRows {
         if !self.leaves.iter().all(is_as_its_table) {
             return Err("its rows do not have the columns of their table");
         }
-        // Before they are unpacked, as a few bytes may stand for any number of rows.
-        let row_bytes = schema.layout().fixed_len() + size_of::<u64>();
+        // Before they are unpacked, as a few bytes may stand for any number of rows. Columns that
+        // the table has got since do not count: the batch was admitted without them.
+        let widths = schema.places()[..count].iter().map(|column| match column.place {
+            ColumnPlace::Fixed { width, .. } => width,
+            _ => 0,
+        });
+        let row_bytes = size_of::<u64>() + widths.sum::<usize>();
         let mut bytes = self.rows.saturating_mul(row_bytes);
         let mut within_bounds = |more: usize| {
             bytes = bytes.saturating_add(more);
@@ -240,7 +244,7 @@ const CUT_SHORT: &str = "its rows are cut short";
 #[cfg(test)]
 mod tests {
     use arrow_array::{RecordBatch, StringArray, TimestampSecondArray, UInt32Array};
-    use arrow_schema::Schema;
+    use arrow_schema::{DataType, Field, Schema};
     use arrow_select::take::take_record_batch;
     use bedload_columns::times;
     use bedload_testkit::Rng;
@@ -385,13 +389,17 @@ mod tests {
             .pack(&schema)
             .expect("rows that fit leaves");
         assert!(packed.bytes().len() < 8000);
-        let unpacked_bytes = 200 * (schema.layout().fixed_len() + 8 + 1000);
+        let unpacked_bytes = 200 * (8 + 1000);
         assert!(packed.decode_within(&schema, unpacked_bytes).is_ok());
         // Not the last leaf, and not one.
         for bytes_max in [unpacked_bytes - 1, unpacked_bytes / 2, 200 * 8, 0] {
             let error = packed.decode_within(&schema, bytes_max).expect_err("too long");
             assert!(error.contains("longer"), "{error}");
         }
+        // Columns that the table gets later do not make the batch longer.
+        let added = [Field::new("later", DataType::Float64, true).into()];
+        let wider = schema.with_columns(&added).expect("nullable");
+        assert!(packed.decode_within(&wider, unpacked_bytes).is_ok());
         // The most rows that can be claimed, in a record of a few bytes.
         for (rows, leaves) in [(u32::MAX, u32::MAX), (u32::MAX, 1), (0, u32::MAX), (0, 0)] {
             let mut bytes = packed.bytes().to_vec();

@@ -177,6 +177,54 @@ fn a_table_that_has_filled_a_disk_can_be_dropped() {
 }
 
 #[test]
+fn a_sparse_table_whose_flush_failed_is_dropped_with_all_its_pages() {
+    let added = |table: &Table| {
+        // The blocks of these times are in another file.
+        let rows = table.append(&batch(1_000_000..1_000_040));
+        rows.map(drop).expect("a sound disk");
+    };
+    let deleted = |table: &Table| table.delete_range(..).expect("a sound disk");
+    let changes: [fn(&Table); 2] = [added, deleted];
+    let mut failed = [0; 2];
+    for (change, call) in (0..2).flat_map(|change| (1..30).map(move |call| (change, call))) {
+        let disk = SimDisk::new(2);
+        let store = open(&disk, options()).expect("creates");
+        let schema = || TableSchema::new(columns(), "at").expect("storable");
+        let other = store.create_table("other", schema()).expect("fresh");
+        let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+        let table = store.create_table_as("t", schema(), layout).expect("fresh");
+        table.append(&batch(0..300)).expect("a sound disk");
+        store.flush().expect("a sound disk");
+        changes[change](&table);
+        drop(table);
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind: FaultKind::NoSpace,
+        }));
+        let flushed = store.flush();
+        disk.set_fault(None);
+        // The flush before the drop moves pages of the table, and these rows may get their places.
+        let rows = batch(0..40);
+        let appended = (0..20).try_for_each(|_| other.append(&rows).map(drop));
+        if flushed.is_ok() || appended.is_err() {
+            continue;
+        }
+        failed[change] += 1;
+        let place = format!("change {change}, call {call}");
+        store
+            .drop_table("t")
+            .unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(store.verify().expect("reads").problems, [], "{place}");
+        drop(other);
+        store.close().unwrap_or_else(|error| panic!("{place}: {error}"));
+        let store = open(&disk, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(count(&store.table("other").expect("there")), 800, "{place}");
+        assert_eq!(store.verify().expect("reads").problems, [], "{place}");
+    }
+    assert!(failed.iter().all(|&failed| failed > 0), "{failed:?}");
+}
+
+#[test]
 fn a_deletion_that_is_durable_is_no_failure() {
     let disk = SimDisk::new(2);
     let store = open(&disk, options()).expect("creates");

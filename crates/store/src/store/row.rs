@@ -8,7 +8,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type};
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use crate::rows::ColumnPlace;
+use crate::rows::{ColumnPlace, TableSchema};
 use crate::table::{FoundRow, IndexedRow};
 
 /// One row of a table. Values of a sparse table are read in place, in the cache.
@@ -16,7 +16,9 @@ use crate::table::{FoundRow, IndexedRow};
 pub struct Row {
     time: i64,
     found: FoundRow,
-    /// Where the columns of the table's handle stand in it, if they are not the first ones.
+    /// How many columns the table's handle has, and where they stand in it if they are not the
+    /// first ones.
+    columns: usize,
     positions: Option<Arc<[usize]>>,
 }
 
@@ -44,11 +46,13 @@ pub enum Value<'r> {
 }
 
 impl Row {
-    pub(crate) fn new(time: i64, found: FoundRow, positions: Option<Arc<[usize]>>) -> Self {
+    /// A row for a handle with this schema.
+    pub(crate) fn new(time: i64, found: FoundRow, schema: &TableSchema) -> Self {
         Self {
             time,
             found,
-            positions,
+            columns: schema.live().arrow().fields().len(),
+            positions: schema.positions().cloned(),
         }
     }
 
@@ -64,7 +68,7 @@ impl Row {
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
         let column = match &self.positions {
             Some(positions) => *positions.get(column)?,
-            None => column,
+            None => Some(column).filter(|&column| column < self.columns)?,
         };
         match &self.found {
             FoundRow::Indexed(IndexedRow::InHead(columns, row)) => Value::at(columns.get(column)?, *row),

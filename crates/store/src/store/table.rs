@@ -186,8 +186,7 @@ impl Table {
             });
         };
         let found = table.find(&view, visible, time)?;
-        let positions = self.table.entry.schema.positions();
-        Ok(found.map(|found| Row::new(time, found, positions.cloned())))
+        Ok(found.map(|found| Row::new(time, found, &self.table.entry.schema)))
     }
 
     /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of

@@ -93,12 +93,12 @@ fn rows_that_are_there_are_not_touched() {
         let metadata = fs::metadata(path.join("data")).expect("it is there");
         metadata.blocks() * 512
     };
-    let before = written();
+    let (older, bytes) = (table, written());
     let table = store.add_columns("t", [text()]).expect("adds");
     assert!(
-        written() < before + (256 << 10),
+        written() < bytes + (256 << 10),
         "{} bytes more",
-        written() - before
+        written() - bytes
     );
     append(&table, ROWS..ROWS + 10);
     for _ in 0..2 {
@@ -127,6 +127,8 @@ fn rows_that_are_there_are_not_touched() {
         for (time, text) in [(7, None), (ROWS, Some("text 400000"))] {
             let row = table.get(time).expect("reads").expect("it is there");
             assert_eq!(row.value(2), text.map(Value::Text));
+            let row = older.get(time).expect("reads").expect("it is there");
+            assert_eq!(row.value(2), None, "the handle has no such column");
         }
         store.flush().expect("flushes");
     }
@@ -254,6 +256,8 @@ fn readers_copies_and_salvage_know_rows_without_the_columns() {
         .expect("opens");
     assert_eq!(reader.table("t").expect("there").schema(), older.schema());
     let newer = store.add_columns("t", [text()]).expect("adds");
+    assert!(reader.refresh().expect("reads"), "another column is a change");
+    assert_eq!(reader.table("t").expect("there").schema(), newer.schema());
     append(&older, 5010..5020);
     append(&newer, 5020..5100);
     let all = expected(0..5020, 0..5100);
