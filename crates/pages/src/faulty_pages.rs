@@ -50,6 +50,8 @@ pub enum Fault {
     Batch(u64),
     /// The n-th reservation fails.
     Reserve(u64),
+    /// No deletion in a run is durable until a call waits for it.
+    DeletionsNotDurable,
 }
 
 /// The error of a call that met a planned fault.
@@ -312,6 +314,12 @@ impl<S: VacuumStore> VacuumStore for FaultyPages<S> {
             self.has_crashed.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    fn is_durable(&self, page: PageId, waits: bool) -> Result<bool> {
+        self.meet_crash()?;
+        let is_planned = self.faults.contains(&Fault::DeletionsNotDurable);
+        Ok((waits || !is_planned) && self.store.is_durable(page, waits)?)
     }
 
     fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {

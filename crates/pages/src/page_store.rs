@@ -212,6 +212,17 @@ pub trait VacuumStore: PageStore {
         self.delete_in_run(page, hint)
     }
 
+    /// Whether a change of a page by [`delete_in_run`](Self::delete_in_run) is durable; waits until
+    /// it is if `waits`. Hints become durable at any time and in any order, so that a hint in one
+    /// page that rests on deletions in another is given after these are durable.
+    ///
+    /// # Errors
+    ///
+    /// The page could not be read.
+    fn is_durable(&self, _page: PageId, _waits: bool) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Returns the first pages with greater ids than `after`, at most `limit` and ascending, that a
     /// [`RunWriter`] wrote and that are not reclaimed: pages of live runs, of retired runs, and
     /// leaks. It may return other pages too. An
@@ -391,6 +402,10 @@ macro_rules! forward_vacuum_to_shared_store {
                 hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
             ) -> Result<()> {
                 (**self).hint_in_run(page, hint)
+            }
+
+            fn is_durable(&self, page: PageId, waits: bool) -> Result<bool> {
+                (**self).is_durable(page, waits)
             }
 
             fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {

@@ -124,7 +124,11 @@ pub(super) fn read(pages: &PgPages) -> Remembered {
     }
     let latch = pages.pin_block(0).latch(Mode::Shared);
     let is_meta = pages::life(latch.page()).is_some_and(|life| life.state == State::Meta);
-    let bytes = &latch.page()[PAYLOAD][..META_LEN];
+    let mut bytes = [0; META_LEN];
+    bytes.copy_from_slice(&latch.page()[PAYLOAD][..META_LEN]);
+    // Looking up the columns below may wait for locks, which the holders of some would get only
+    // after they have latched this page.
+    drop(latch);
     if !is_meta || bytes[..8] != MAGIC {
         damaged("block 0 is not the meta page of a bedload index");
     }
@@ -142,7 +146,6 @@ pub(super) fn read(pages: &PgPages) -> Remembered {
     let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
         damaged("its meta page names no tree, or no head")
     };
-    drop(latch);
     let root = match BeTree::open(pages, meta, form.order(), form.row(), config(pages)) {
         Ok(tree) => tree.root(),
         // SAFETY: the relation is open, as the pages are.

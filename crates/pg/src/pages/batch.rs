@@ -8,7 +8,7 @@ use bedload_pages::{Batch, MAX_BATCH_PAGES, PageId, Result};
 use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode};
-use super::header::{PAGE_LEN, PAYLOAD, PAYLOAD_LEN, State, life, life_of, set_life, set_used};
+use super::header::{PAGE_LEN, PAYLOAD, PAYLOAD_LEN, State, life, life_of, set_life, set_used, version};
 use super::recycle::init;
 use super::{Life, PgPages, next_transaction};
 use crate::error::error_point;
@@ -126,6 +126,24 @@ impl PgPages {
             latch.mark_dirty_unlogged();
         }
         Ok(())
+    }
+
+    /// Whether the log is on disk up to the last logged change of a page; flushes it if `waits`.
+    pub(super) fn is_change_durable(&self, id: PageId, waits: bool) -> Result<bool> {
+        if !self.needs_wal() {
+            return Ok(true);
+        }
+        let latch = self.pin_page(id)?.latch(Mode::Shared);
+        let changed = version(latch.page());
+        drop(latch);
+        // SAFETY: a position that the log has reached.
+        unsafe {
+            if waits {
+                pg_sys::XLogFlush(changed);
+                return Ok(true);
+            }
+            Ok(!pg_sys::XLogNeedsFlush(changed))
+        }
     }
 
     /// Reinitialises an empty page, with `payload` in its payload, and logs it as a whole.

@@ -103,12 +103,20 @@ pub(crate) fn life(page: &[u8]) -> Option<Life> {
 
 /// Where the log record of the last logged change of the page ends.
 pub(super) fn version(page: &[u8]) -> u64 {
-    long(page, 0)
+    // `PageXLogRecPtr`: the upper half first, whatever the order of bytes.
+    let half = |at: usize| {
+        u64::from(u32::from_ne_bytes([
+            page[at],
+            page[at + 1],
+            page[at + 2],
+            page[at + 3],
+        ]))
+    };
+    half(0) << 32 | half(4)
 }
 
 /// Notes where the log record of a change of the page ends.
 pub(super) fn set_version(page: &mut [u8], end: u64) {
-    // `PageXLogRecPtr`: the upper half first, whatever the order of bytes.
     let [a, b, c, d, lower @ ..] = end.to_be_bytes();
     page[..4].copy_from_slice(&u32::from_be_bytes([a, b, c, d]).to_ne_bytes());
     page[4..8].copy_from_slice(&u32::from_be_bytes(lower).to_ne_bytes());

@@ -438,6 +438,10 @@ impl VacuumStore for PgPages {
         self.hint_in_page(page, hint)
     }
 
+    fn is_durable(&self, page: PageId, waits: bool) -> Result<bool> {
+        self.is_change_durable(page, waits)
+    }
+
     fn run_pages(&self, after: Option<PageId>, limit: usize) -> Result<Vec<PageId>> {
         Ok(self.pages_of_runs(after, limit))
     }

@@ -97,17 +97,31 @@ impl PgPages {
             let Some(id) = self.released.borrow_mut().pop() else {
                 break;
             };
-            if let Some(reserved) = self.try_reserve(id) {
+            if let Some(reserved) = self.latch_alone(id).and_then(|latch| self.try_reserve(id, latch)) {
                 return Ok(reserved);
             }
         }
+        let (mut reserved, mut pinned) = (None, Vec::new());
         for _ in 0..STALE_HINTS_MAX {
             let Some(id) = self.free_page_hint() else { break };
-            if let Some(reserved) = self.try_reserve(id) {
-                return Ok(reserved);
+            match self.latch_alone(id) {
+                Some(latch) => reserved = self.try_reserve(id, latch),
+                None => pinned.push(id),
+            }
+            if reserved.is_some() {
+                break;
             }
         }
-        Ok(self.extend())
+        // The map has forgotten them.
+        for id in pinned {
+            // SAFETY: the relation is open.
+            unsafe { pg_sys::RecordFreeIndexPage(self.relation(), id.get()) };
+        }
+        Ok(reserved.unwrap_or_else(|| self.extend()))
+    }
+
+    fn latch_alone(&self, id: PageId) -> Option<Latch> {
+        self.pin_block(id.get()).latch_alone()
     }
 
     /// A page that the free space map thinks is free, and now does not any more.
@@ -121,9 +135,8 @@ impl PgPages {
         if is_block { PageId::new(block) } else { None }
     }
 
-    /// Reserves a particular page, if it is free and not pinned.
-    fn try_reserve(&self, id: PageId) -> Option<(Reserved, Pin)> {
-        let mut latch = self.pin_block(id.get()).latch_alone()?;
+    /// Reserves a particular page, which is not pinned otherwise, if it is free.
+    fn try_reserve(&self, id: PageId, mut latch: Latch) -> Option<(Reserved, Pin)> {
         if !self.is_free(latch.page()) {
             return None;
         }

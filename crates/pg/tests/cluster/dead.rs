@@ -100,6 +100,40 @@ fn dead_rows_in_the_head_are_passed_over() {
     );
 }
 
+/// Hints that VACUUM gives of emptied leaves may reach the disk before its log does. A crash would
+/// then undo the deletions, and leave hints by which scans miss live rows.
+#[test]
+fn the_log_is_flushed_before_leaves_are_said_to_be_empty() {
+    let settings = "synchronous_commit = off\nwal_writer_delay = 10s\nautovacuum = off\nbedload.shrunk = 1";
+    let cluster = Cluster::start_with(settings);
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        // Few pages of the table, or VACUUM would have to flush the log to use its buffers again;
+        // and keys that do not pack well, for an index of several leaves.
+        "CREATE TABLE t (k int8, id int8); \
+         INSERT INTO t SELECT (i::int8 << 48) + (hashint8extended(i, 0) & ((1::int8 << 48) - 1)), i \
+         FROM generate_series(1, 4000) i; CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    for statement in [
+        "VACUUM (INDEX_CLEANUP ON) t",
+        "CHECKPOINT",
+        "DELETE FROM t WHERE id BETWEEN 1000 AND 3000",
+    ] {
+        execute(&mut client, statement);
+    }
+    let unflushed = "SELECT (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::int8";
+    let before = number(&mut client, unflushed);
+    assert!(before > 0, "the deletion was flushed");
+    let flushed = "SELECT (pg_current_wal_flush_lsn() - '0/0')::int8";
+    let deleted = number(&mut client, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8");
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) t");
+    let flushed = number(&mut client, flushed);
+    assert!(flushed >= deleted, "{flushed} and {deleted}");
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
+}
+
 /// Addresses of dead rows become those of others, in between scans that mark what they find dead.
 #[test]
 fn marks_are_of_dead_rows_only() {

@@ -4,6 +4,10 @@
 //! entry, a leaf with no other entries, and a node with no other leaves. Nothing is deleted: a
 //! merge keeps the entries, without their hints. A hint may get lost, and no one waits for it to be
 //! written.
+//!
+//! A hint about a leaf rests on the deletions in it. If these were lost in a crash and the hint was
+//! not, readers would miss live entries, so it is given once they are durable
+//! ([`VacuumStore::is_durable`]).
 
 use std::collections::HashSet;
 
@@ -32,10 +36,14 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         Ok(())
     }
 
-    /// As [`hint_dead`](Self::hint_dead), for all entries of some leaves, which were all deleted.
+    /// As [`hint_dead`](Self::hint_dead), for all entries of some leaves, which were all deleted. Waits
+    /// until these deletions are durable.
     pub(crate) fn hint_leaves(&self, emptied: &HashSet<PageId>) -> Result<()> {
         if emptied.is_empty() || self.top()? == 0 {
             return Ok(());
+        }
+        for &leaf in emptied {
+            self.store.is_durable(leaf, true)?;
         }
         let (mut nodes, mut level) = (vec![self.run.root], self.top()?);
         while level > 1 {
@@ -71,7 +79,9 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         let mut slots = Vec::new();
         let mut begin = 0;
         for (child, end, slot) in self.shares(id, level, dead)? {
-            if self.hint_below(child, level - 1, &dead[begin..end])? {
+            // A reader does not wait until what was deleted below is durable.
+            let is_dead = self.hint_below(child, level - 1, &dead[begin..end])?;
+            if is_dead && self.store.is_durable(child, false)? {
                 slots.push(slot);
             }
             begin = end;

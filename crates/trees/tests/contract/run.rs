@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore, VacuumStore};
+use bedload_pages::{
+    Error, Fault, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore, VacuumStore,
+};
 use bedload_testkit::{Rng, stride};
 use bedload_trees::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_trees::contract::CarelessOrder;
@@ -588,6 +590,37 @@ fn hints_pass_over_pages_of_others_and_not_over_damage() {
         .expect("it is there");
     let error = other.hint_dead(&all[..1]).expect_err("a damaged page");
     assert!(matches!(error, Error::Corrupt { page, .. } if page == other.run().first_page));
+}
+
+/// Leaves whose entries are dead are not read again, once what was deleted in them is durable.
+#[test]
+fn leaves_are_passed_over_once_their_deletions_are_durable() {
+    let pages_read = |faults: Vec<Fault>| {
+        let pages = FaultyPages::new(HeapPages::new(512), faults);
+        let config = RunOptions::new();
+        let keys: Vec<_> = (0..2000_u64)
+            .map(|number| U64Order::key(number * number))
+            .collect();
+        let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
+        for key in &keys {
+            builder.push(borrowed_key(key, 1)).expect("it ascends");
+        }
+        let run = builder.finish().expect("finished").expect("entries");
+        let reader = RunReader::new(&pages, U64Order, NoRow, config, run);
+        let dead: Vec<Position<'_>> = keys.iter().map(|key| Position { key, tie: 1 }).collect();
+        reader.hint_dead(&dead[..1500]).expect("sound pages");
+        let before = pages.calls().reads;
+        let mut cursor = reader
+            .range(Bound::Unbounded, Bound::Unbounded)
+            .expect("unbounded");
+        cursor.skip_dead();
+        let first = cursor.next_entry().expect("sound pages").expect("entries");
+        assert_eq!(first.key(&mut Vec::new()), keys[1500]);
+        pages.calls().reads - before
+    };
+    let few = pages_read(vec![]);
+    let many = pages_read(vec![Fault::DeletionsNotDurable]);
+    assert!(few < 10 && many > 10, "{few} and {many} pages");
 }
 
 fn borrowed_key(key: &[u8], tie: u64) -> Entry<'_> {
