@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{FieldRef, Schema};
-use bedload::{Error, Store, Table, TableSchema};
-use bedload_times::nanos_per_tick;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use bedload::{Error, Layout, Store, Table, TableSchema};
+use bedload_casts::{Error as CastError, cast, check};
+use bedload_times::{Zone, nanos_per_tick};
 use serde_json::json;
 
 use crate::args::ConvertArgs;
@@ -32,16 +34,21 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
         let name = args.new.clone();
         return Err(Error::TableExists { name }.into());
     }
-    let unit = store::time_type(table.schema()).0;
+    let changed = Changed::new(&table, args)?;
+    let unit = store::time_type(&changed.schema).0;
     let wanted = layout::asked(&args.layout, unit)?;
-    if wanted.is_none() && args.add.is_none() && args.remove.is_none() {
+    if wanted.is_none() && args.add.is_none() && args.remove.is_none() && args.types.is_none() {
         return Err(Failure::usage(
-            "convert needs --layout, --interval, --add or --remove",
+            "convert needs --layout, --interval, --type, --add or --remove",
         ));
     }
     let wanted = wanted.unwrap_or_else(|| table.layout());
+    if wanted != Layout::Indexed && args.layout.interval.is_none() && unit != table.schema().time_unit() {
+        return Err(Failure::usage(
+            "--type gives the time of a sparse table another unit: give its --interval, too",
+        ));
+    }
     layout::check_snap(&args.layout, wanted)?;
-    let changed = Changed::new(&table, args)?;
     store::drop_if_there(&store, UNFINISHED)?;
     let copied = store
         .create_table_as(UNFINISHED, changed.schema.clone(), wanted)
@@ -129,6 +136,8 @@ struct Changed {
     schema: TableSchema,
     /// Which column of the table each of them is; none for one that is added.
     sources: Vec<Option<usize>>,
+    /// Which column of the table is the time.
+    time: usize,
 }
 
 impl Changed {
@@ -158,6 +167,9 @@ impl Changed {
         let kept = kept.filter(|(_, field)| !removed.contains(field.name()));
         let (mut sources, mut fields): (Vec<Option<usize>>, Vec<FieldRef>) =
             kept.map(|(column, field)| (Some(column), field.clone())).unzip();
+        for given in schema::given("--type", args.types.as_deref())? {
+            retype(&mut fields, &given, &args.table)?;
+        }
         sources.extend(added.iter().map(|_| None));
         fields.extend(added.into_iter().map(Arc::new));
         let schema = TableSchema::new(Arc::new(Schema::new(fields)), store::time_name(old))?;
@@ -166,19 +178,74 @@ impl Changed {
         } else {
             schema.with_key(&key)?
         };
-        Ok(Self { schema, sources })
+        Ok(Self {
+            schema,
+            sources,
+            time: old.time_column(),
+        })
     }
 
     /// Rows of the table as the new one has them.
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let fields = self.schema.arrow().fields().iter();
         let column = |(field, source): (&FieldRef, &Option<usize>)| match source {
-            Some(column) => batch.column(*column).clone(),
-            None => new_null_array(field.data_type(), batch.num_rows()),
+            Some(column) => cast(batch.column(*column), field.data_type(), clock(field).as_ref())
+                .map_err(|error| self.refused(&error, field, batch)),
+            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
         };
-        let columns = fields.zip(&self.sources).map(column).collect();
+        let columns = fields.zip(&self.sources).map(column).collect::<Result<_>>()?;
         let rows = RecordBatch::try_new(self.schema.arrow().clone(), columns);
         rows.map_err(|error| Failure::input(error.to_string()))
+    }
+}
+
+impl Changed {
+    /// Why a column of some rows does not become one of the new table.
+    fn refused(&self, error: &CastError, field: &Field, batch: &RecordBatch) -> Failure {
+        let (name, to) = (field.name(), schema::type_name(field.data_type()));
+        let time = |row: usize| {
+            let formatter = ArrayFormatter::try_new(batch.column(self.time), &FormatOptions::new());
+            let time = formatter.and_then(|formatter| formatter.value(row).try_to_string());
+            time.unwrap_or_else(|_| "a time that cannot be shown".to_owned())
+        };
+        Failure::input(match error {
+            CastError::Value { row, value, .. } => format!(
+                "--type {name}: {value}, at {}, is no {to}: it would be rounded, or is out of range",
+                time(*row)
+            ),
+            CastError::Reading { row, reason } => format!("--type {name}: at {}: {reason}", time(*row)),
+            other => format!("--type {name}: {other}"),
+        })
+    }
+}
+
+/// Gives a column another type.
+fn retype(fields: &mut [FieldRef], given: &Field, table: &str) -> Result<()> {
+    let name = given.name();
+    let Some(field) = fields.iter_mut().find(|field| field.name() == name) else {
+        let message = format!("--type {name}: table {table} has no such column, or it is removed");
+        return Err(Failure::input(message));
+    };
+    let retyped = Field::clone(field).with_data_type(given.data_type().clone());
+    if let Err(error) = check(field.data_type(), retyped.data_type(), clock(&retyped).as_ref()) {
+        let [from, to] = [&**field, &retyped].map(|field| schema::type_name(field.data_type()));
+        return Err(Failure::input(match error {
+            CastError::ZoneLost { zone, .. } => {
+                format!("--type {name}: its times are of the zone {zone}, and {to} has none")
+            }
+            _ => format!("--type {name}: values of type {from} have no meaning as {to}"),
+        }));
+    }
+    *field = Arc::new(retyped);
+    Ok(())
+}
+
+/// The clock on which times without a zone were read that get the zone of a column: one of that
+/// zone.
+fn clock(field: &Field) -> Option<Zone> {
+    match field.data_type() {
+        DataType::Timestamp(_, Some(zone)) => Zone::parse(zone).ok(),
+        _ => None,
     }
 }
 

@@ -84,6 +84,7 @@ impl Demo<'_> {
             files: vec![self.data.to_owned()],
             time: Some(TIME.to_owned()),
             time_unit: None,
+            time_zone: None,
             schema: None,
             columns: None,
             allow_missing: false,

@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
 /// The key of a field's metadata that says of which unit its milliseconds are whole numbers.
@@ -51,27 +49,6 @@ pub(crate) fn written_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<R
             cast_with_options(column, field.data_type(), &strict)
         });
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<Vec<ArrayRef>, _>>()?)
-}
-
-/// The first row whose milliseconds are no whole seconds, if they are to become such: any program
-/// can have written the mark.
-pub(crate) fn first_fraction(milliseconds: &dyn Array, to: &DataType) -> Result<Option<usize>, ArrowError> {
-    let becomes_seconds = matches!(
-        (milliseconds.data_type(), to),
-        (
-            DataType::Timestamp(TimeUnit::Millisecond, _),
-            DataType::Timestamp(TimeUnit::Second, _)
-        ) | (
-            DataType::Time32(TimeUnit::Millisecond),
-            DataType::Time32(TimeUnit::Second)
-        )
-    );
-    if !becomes_seconds {
-        return Ok(None);
-    }
-    let ticks = cast(milliseconds, &DataType::Int64)?;
-    let ticks = ticks.as_primitive::<Int64Type>();
-    Ok((0..ticks.len()).find(|&row| ticks.is_valid(row) && ticks.value(row) % 1000 != 0))
 }
 
 /// The type that a column of a Parquet file had before it was written.

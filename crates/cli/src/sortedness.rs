@@ -74,6 +74,7 @@ impl Column {
             given: schema::given("--schema", args.schema.as_deref())?,
             table: None,
             time_unit: None,
+            clock: None,
             nulls: args.csv.nulls.clone(),
             delimiter: args.csv.delimiter,
             header: args.csv.header.clone(),

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use arrow_schema::TimeUnit;
+use bedload_times::Zone;
 use clap::{Args, ValueEnum};
 
 use crate::input::OnError;
@@ -35,6 +36,11 @@ pub(crate) struct IngestArgs {
     /// The unit of numbers in the time column, which count from 1970: s, ms, us or ns
     #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
     pub(crate) time_unit: Option<TimeUnit>,
+
+    /// The zone on whose clocks times without an offset from UTC were read, such as Europe/Vienna.
+    /// Columns of times without a zone that exist in the table take them as they are
+    #[arg(long, value_name = "ZONE", value_parser = parse_time_zone)]
+    pub(crate) time_zone: Option<Zone>,
 
     /// Types of columns that are not to be inferred, as name:type,name:type. Types: bool, int8 to
     /// int64, uint8 to uint64, float16 to float64, decimal(DIGITS, SCALE), utf8, binary, date32,
@@ -103,6 +109,11 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+
+    /// Other types of columns, which must hold each value without loss: NAME:TYPE, as for ingest
+    /// --schema
+    #[arg(long = "type", value_name = "NAME:TYPE,…")]
+    pub(crate) types: Option<String>,
 
     /// Columns to add, null in every row: NAME:TYPE, as for ingest --schema
     #[arg(long, value_name = "NAME:TYPE,…")]
@@ -209,6 +220,10 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
         _ => Err("must be one ASCII character, or \\t".to_owned()),
     }
+}
+
+fn parse_time_zone(text: &str) -> Result<Zone, String> {
+    Zone::parse(text).map_err(|error| error.to_string())
 }
 
 fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {

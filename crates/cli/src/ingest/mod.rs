@@ -152,6 +152,7 @@ fn wanted(args: &IngestArgs) -> Result<Wanted> {
         given: schema::given("--schema", args.schema.as_deref())?,
         table: None,
         time_unit: args.time_unit,
+        clock: args.time_zone.clone(),
         nulls: args.csv.nulls.clone(),
         delimiter: args.csv.delimiter,
         header: args.csv.header.clone(),

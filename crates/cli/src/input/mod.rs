@@ -15,6 +15,7 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use arrow_select::filter::filter;
+use bedload_times::Zone;
 
 use self::bytes::{Content, Progress};
 #[cfg(feature = "formats")]
@@ -46,6 +47,8 @@ pub(crate) struct Wanted {
     pub(crate) table: Option<SchemaRef>,
     /// The unit of numbers in the time column, which count from 1970.
     pub(crate) time_unit: Option<TimeUnit>,
+    /// The zone on whose clocks times without an offset from UTC were read.
+    pub(crate) clock: Option<Zone>,
     /// Texts that stand for no value in CSV.
     pub(crate) nulls: Vec<String>,
     /// The separator of the fields of CSV.
@@ -66,6 +69,7 @@ impl Wanted {
             given: Vec::new(),
             table: None,
             time_unit: None,
+            clock: None,
             nulls: Vec::new(),
             delimiter: b',',
             header: None,

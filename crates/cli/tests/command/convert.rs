@@ -64,15 +64,81 @@ fn keys_and_grids_are_kept() {
 }
 
 #[test]
+fn types_are_changed_without_loss() {
+    let place = loaded("--key sensor");
+    place.write("fine.csv", "at,sensor,value\n2026-01-03 00:00:00.25,a,7\n");
+    place.run("ingest s t fine.csv").fails(1);
+    place
+        .run_with(&[
+            "convert",
+            "s",
+            "t",
+            "u",
+            "--type",
+            "at:timestamp(ms, Europe/Vienna),value:decimal(9, 2)",
+        ])
+        .succeeds();
+    place.write(
+        "fine.csv",
+        "at,sensor,value\n2026-01-03T00:00:00.25+01:00,a,7.25\n",
+    );
+    place.run("ingest s u fine.csv").succeeds();
+    assert_eq!(
+        place.output("query s u --format csv"),
+        "at,sensor,value\n\
+         2026-01-01T00:00:00+01:00,a,1.50\n\
+         2026-01-01T00:00:00+01:00,b,3.00\n\
+         2026-01-02T00:00:00+01:00,b,\n\
+         2026-01-03T00:00:00.250+01:00,a,7.25\n"
+    );
+
+    let place = loaded("--interval 1d");
+    let arguments = ["convert", "s", "t", "u", "--type=at:timestamp(ms)"];
+    let message = place.run_with(&arguments).fails(2);
+    assert!(message.contains("give its --interval"), "{message}");
+    let with_interval = [&arguments[..], &["--interval", "1d"]].concat();
+    place.run_with(&with_interval).succeeds();
+    assert_eq!(
+        place.output("query s u --columns at --format csv"),
+        "at\n2026-01-01T00:00:00\n2026-01-02T00:00:00\n"
+    );
+}
+
+#[test]
 fn columns_that_cannot_be_changed_are_named() {
     let place = loaded("--key sensor");
     for (options, status, message) in [
-        ("", 2, "convert needs --layout, --interval, --add or --remove"),
+        (
+            "",
+            2,
+            "convert needs --layout, --interval, --type, --add or --remove",
+        ),
         ("--add value:int64", 1, "--add value: table t has this column"),
         ("--add x", 2, "--add: `x` is not of the form name:type"),
         ("--add x:list", 2, "`list` is not a column type"),
         ("--remove x", 1, "--remove x: table t has no such column"),
         ("--remove at", 1, "--remove at: the table is ordered by it"),
+        ("--type x:int64", 1, "--type x: table t has no such column"),
+        (
+            "--type value:int64 --remove value",
+            1,
+            "--type value: table t has no such column, or it is removed",
+        ),
+        (
+            "--type sensor:int64",
+            1,
+            "--type sensor: values of type utf8 have no meaning as int64",
+        ),
+        (
+            "--type at:int64",
+            1,
+            "--type at: values of type timestamp(s) have no meaning as int64",
+        ),
+        (
+            "--type value:int64",
+            1,
+            "--type value: 1.5, at 2026-01-01T00:00:00, is no int64",
+        ),
         (
             "--remove value,sensor",
             1,

@@ -26,4 +26,5 @@ mod source_id;
 mod sparse;
 mod sql;
 mod tail;
+mod types;
 mod undo;

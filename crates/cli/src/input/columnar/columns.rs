@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::TableSchema;
+use bedload_casts::{Error, check};
+use bedload_times::Zone;
 
 use crate::exit::{Failure, Result};
 use crate::input::Wanted;
-use crate::schema::{in_known_zone, same_type, type_name};
+use crate::schema::{in_known_zone, type_name};
 use crate::seconds;
 
 /// The wanted columns of a file.
@@ -47,10 +49,9 @@ pub(super) fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<Col
 fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
     let name = field.name();
     let is_time = wanted.is_time(name);
-    let stored = match (
-        stored_type(field.data_type()).map(|stored| seconds::restored(field, stored)),
-        wanted.tick_unit(name).filter(|_| is_time),
-    ) {
+    let found = stored_type(field.data_type()).map(|stored| seconds::restored(field, stored));
+    let is_count = is_time && found.as_ref().is_some_and(DataType::is_integer);
+    let stored = match (found, wanted.tick_unit(name).filter(|_| is_time)) {
         (Some(count), Some(unit)) if count.is_integer() => match wanted.known_type(name) {
             Some(known @ DataType::Timestamp(..)) => Some(known.clone()),
             _ => Some(DataType::Timestamp(unit, None)),
@@ -66,17 +67,15 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
             field.data_type()
         )));
     };
-    if let Some(given) = wanted.known_type(name)
-        && !same_type(given, &stored)
-    {
-        let (stored, given) = (type_name(&stored), type_name(given));
-        return Err(Failure::input(format!(
-            "{file}: column {name} is of type {stored}, not {given}"
-        )));
-    }
     let stored = match wanted.known_type(name) {
-        Some(known) => known.clone(),
-        None => in_known_zone(stored).map_err(|error| {
+        Some(known) => {
+            // Counts become times by their unit.
+            if !is_count && let Err(error) = check(field.data_type(), known, wanted.clock.as_ref()) {
+                return Err(refusal(&format!("{file}: column {name}"), &stored, known, &error));
+            }
+            known.clone()
+        }
+        None => in_known_zone(of_clock(stored, wanted.clock.as_ref())).map_err(|error| {
             Failure::input(format!(
                 "{file}: column {name}: {error}, so its times could not be shown; leave it out with --columns"
             ))
@@ -97,6 +96,28 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
         }
     }
     Ok(Field::new(name, stored, !is_time && wanted.is_nullable(name)))
+}
+
+/// The type of times that lack a zone and were read on a clock: that of its zone.
+fn of_clock(stored: DataType, clock: Option<&Zone>) -> DataType {
+    match (stored, clock) {
+        (DataType::Timestamp(unit, None), Some(clock)) => {
+            DataType::Timestamp(unit, Some(Arc::from(clock.name())))
+        }
+        (stored, _) => stored,
+    }
+}
+
+/// Why no value of a column becomes one of the table's column.
+fn refusal(column: &str, found: &DataType, wanted: &DataType, error: &Error) -> Failure {
+    let (found, wanted) = (type_name(found), type_name(wanted));
+    Failure::input(match error {
+        Error::ZoneUnknown { .. } => format!(
+            "{column} is of type {found}, not {wanted}: say on the clocks of which zone its times were read, \
+             with --time-zone"
+        ),
+        _ => format!("{column} is of type {found}, not {wanted}"),
+    })
 }
 
 /// The type of a table's column that holds all values of a type of Arrow's.

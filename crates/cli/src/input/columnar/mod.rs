@@ -20,7 +20,8 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
-use bedload_times::{WrittenCount, unit_name};
+use bedload_casts::{Error, cast};
+use bedload_times::{WrittenCount, Zone, unit_name};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -33,7 +34,6 @@ use crate::input::bytes::Counting;
 use crate::input::{Place, Progress, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::interrupt;
 use crate::schema::type_name;
-use crate::seconds;
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
@@ -49,6 +49,8 @@ pub(super) struct ColumnarRows {
     schema: SchemaRef,
     count_unit: Option<TimeUnit>,
     assumed_unit: Option<TimeUnit>,
+    /// The zone on whose clocks times without a zone were read.
+    clock: Option<Zone>,
     /// The place of the time column in `schema`.
     time: Option<usize>,
     rows_read: u64,
@@ -156,6 +158,7 @@ impl ColumnarRows {
             schema,
             count_unit,
             assumed_unit,
+            clock: wanted.clock.clone(),
             time,
             rows_read: 0,
             rows_before: 0,
@@ -257,31 +260,37 @@ impl Rows for ColumnarRows {
 
 impl ColumnarRows {
     fn cast(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-        if array.data_type() == field.data_type() {
-            return Ok(Arc::clone(array));
-        }
-        let fraction = seconds::first_fraction(array.as_ref(), field.data_type());
-        if let Some(row) = fraction.map_err(|error| self.failure(&error))? {
-            let (file, row) = (&self.name, self.rows_read + row as u64 + 1);
-            return Err(Failure::input(format!(
-                "{file}: row {row}: the time in column {} has a fraction of a second, and the column is marked as \
-                 one of whole seconds",
-                field.name()
-            )));
-        }
         let is_time = self
             .time
             .is_some_and(|time| self.schema.field(time).name() == field.name());
         if let (Some(from), DataType::Timestamp(to, _)) =
             (self.count_unit.filter(|_| is_time), field.data_type())
-            && from != *to
         {
-            return self.converted(array, (from, *to), field);
+            return match from == *to {
+                true => self.cast_counts(array, field.data_type(), field),
+                false => self.converted(array, (from, *to), field),
+            };
         }
-        self.cast_to(array, field.data_type(), field)
+        cast(array, field.data_type(), self.clock.as_ref()).map_err(|error| self.refused(&error, field))
     }
 
-    fn cast_to(&self, array: &ArrayRef, data_type: &DataType, field: &Field) -> Result<ArrayRef> {
+    /// Why a column of the file is not cast.
+    fn refused(&self, error: &Error, field: &Field) -> Failure {
+        let (file, name, to) = (&self.name, field.name(), type_name(field.data_type()));
+        let number = |row: usize| self.rows_read + row as u64 + 1;
+        Failure::input(match error {
+            Error::Value { row, value, .. } => format!(
+                "{file}: row {}: {value} in column {name} is no {to}: it would be rounded, or is out of range",
+                number(*row)
+            ),
+            Error::Reading { row, reason } => {
+                format!("{file}: row {}: column {name}: {reason}", number(*row))
+            }
+            other => format!("{file}: column {name} cannot be stored as {to}: {other}"),
+        })
+    }
+
+    fn cast_counts(&self, array: &ArrayRef, data_type: &DataType, field: &Field) -> Result<ArrayRef> {
         let strict = CastOptions {
             safe: false,
             ..CastOptions::default()
@@ -302,7 +311,7 @@ impl ColumnarRows {
         (from, to): (TimeUnit, TimeUnit),
         field: &Field,
     ) -> Result<ArrayRef> {
-        let counts = self.cast_to(counts, &DataType::Int64, field)?;
+        let counts = self.cast_counts(counts, &DataType::Int64, field)?;
         let tick = |(row, count): (usize, Option<i64>)| {
             let Some(count) = count else {
                 return Ok(None);
@@ -319,7 +328,7 @@ impl ColumnarRows {
         let ticks = counts.as_primitive::<Int64Type>().iter().enumerate().map(tick);
         let ticks: Int64Array = ticks.collect::<Result<_>>()?;
         let ticks: ArrayRef = Arc::new(ticks);
-        self.cast_to(&ticks, field.data_type(), field)
+        self.cast_counts(&ticks, field.data_type(), field)
     }
 }
 

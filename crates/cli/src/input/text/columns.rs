@@ -12,7 +12,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, TimeUnit};
-use bedload_times::{WrittenCount, WrittenTime};
+use bedload_times::{WrittenCount, WrittenTime, Zone};
 
 use super::converted::parse_values;
 use super::infer::{keeps_digits, parse_bool};
@@ -35,6 +35,8 @@ pub(super) enum Problem {
     Text,
     /// A time with an offset from UTC in a column without zone, or the other way round.
     Zone,
+    /// A time that the clocks of its zone never show, or twice.
+    Reading,
     /// A time between two ticks of the column's unit.
     TooFine,
     /// A time that the column's ticks do not reach.
@@ -57,6 +59,8 @@ pub(super) struct Cells<'a> {
     /// The unit of numbers in a column of times, which count from 1970; `None` if they are no
     /// times.
     pub(super) number_unit: Option<TimeUnit>,
+    /// The zone on whose clocks times without an offset were read.
+    pub(super) clock: Option<&'a Zone>,
 }
 
 impl<'a> Cells<'a> {
@@ -77,7 +81,8 @@ impl<'a> Cells<'a> {
             DataType::Float64 => self.numbers::<Float64Type>(parse_float),
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
-                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.number_unit);
+                let (zoned, clock) = (zone.is_some(), self.clock);
+                let read = |text: &str| parse_timestamp(text, *unit, zoned, self.number_unit, clock);
                 match unit {
                     TimeUnit::Second => self.primitives::<TimestampSecondType>(read),
                     TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(read),
@@ -214,19 +219,25 @@ fn parse_date(text: &str) -> Result<i32, Problem> {
     i32::try_from(days).map_err(|_| Problem::OutOfRange)
 }
 
-/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone, or of
-/// a number of `number_unit`s since 1970.
+/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone, or has
+/// none and was read on a clock; or of a number of `number_unit`s since 1970.
 fn parse_timestamp(
     text: &str,
     unit: TimeUnit,
     zoned: bool,
     number_unit: Option<TimeUnit>,
+    clock: Option<&Zone>,
 ) -> Result<i64, Problem> {
     let ticks = if let Some(written) = WrittenTime::parse(text) {
-        if written.offset_seconds.is_some() != zoned {
-            return Err(Problem::Zone);
-        }
-        written.ticks(written.offset_seconds.unwrap_or(0), unit)
+        let offset_seconds = match (written.offset_seconds, zoned, clock) {
+            (Some(offset), true, _) => offset,
+            (None, false, _) => 0,
+            (None, true, Some(clock)) => clock
+                .offset_of(written.local, text)
+                .map_err(|_| Problem::Reading)?,
+            (None, true, None) | (Some(_), false, _) => return Err(Problem::Zone),
+        };
+        written.ticks(offset_seconds, unit)
     } else if let (true, Ok(ticks)) = (number_unit == Some(unit), text.parse()) {
         Some((ticks, false))
     } else {

@@ -201,6 +201,12 @@ impl TextRows {
             None if self.is_json() => infer_objects(fields),
             None => infer_type(values(), &self.wanted.nulls),
         };
+        let data_type = match (data_type, &self.wanted.clock) {
+            (DataType::Timestamp(unit, None), Some(clock)) if inferred => {
+                DataType::Timestamp(unit, Some(Arc::from(clock.name())))
+            }
+            (data_type, _) => data_type,
+        };
         // In a table that exists, a file whose times begin with an integer has ticks of the table's
         // unit, unless others are written as times: then integers are mistakes, as they were to the
         // run that made the table of it.
@@ -350,6 +356,15 @@ impl TextRows {
                 let has = if has { "has" } else { "lacks" };
                 format!("`{quoted}` in column {name} {has} an offset from UTC, unlike its type {type_name}")
             }
+            Problem::Reading => {
+                let clock = self.wanted.clock.as_ref();
+                let read = WrittenTime::parse(&text).zip(clock);
+                let read = read.map(|(time, clock)| clock.offset_of(time.local, &quoted));
+                match read {
+                    Some(Err(error)) => format!("column {name}: {error}"),
+                    _ => format!("`{quoted}` in column {name} is not a time"),
+                }
+            }
             Problem::TooFine => format!("`{quoted}` in column {name} is finer than its type {type_name}"),
             Problem::OutOfRange => format!("`{quoted}` in column {name} is beyond the range of {type_name}"),
         };
@@ -367,6 +382,11 @@ impl TextRows {
                 };
                 Some(format!(
                     "if numbers count units since 1970, give the type with --schema '{name}:{given}'; else {SKIP}"
+                ))
+            }
+            Problem::Zone if matches!(column.field.data_type(), DataType::Timestamp(_, Some(_))) => {
+                Some(format!(
+                    "say on the clocks of which zone times without one were read, with --time-zone; else {SKIP}"
                 ))
             }
             _ if column.inferred => Some(format!(
@@ -437,6 +457,7 @@ impl TextRows {
                 is_inferred: column.inferred,
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 number_unit: column.number_unit,
+                clock: self.wanted.clock.as_ref(),
             };
             let (array, found) = cells.parse();
             arrays.push(array);
