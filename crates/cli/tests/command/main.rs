@@ -20,6 +20,7 @@ mod query;
 mod reports;
 mod retention;
 mod round_trip;
+mod running;
 mod signals;
 mod sortedness;
 mod source_id;

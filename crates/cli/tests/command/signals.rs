@@ -1,69 +1,22 @@
 //! SIGINT, SIGTERM and SIGHUP end every command as an error does: what was begun is undone, and the
 //! exit code is 128 and the number of the signal.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bedload_testkit::Rng;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::harness::{Outcome, Place, near_sorted_csv};
+use crate::running::{begin, outcome, send, wait_for_line};
 
 const SIGNALS: [(Signal, i32, &str); 3] = [
     (Signal::INT, 130, "SIGINT"),
     (Signal::TERM, 143, "SIGTERM"),
     (Signal::HUP, 129, "SIGHUP"),
 ];
-
-fn send(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-    // It may have ended by itself.
-    let _ = kill_process(pid, signal);
-}
-
-/// Begins a command with the signals as a terminal leaves them: the tests may run where they are
-/// ignored.
-fn begin(command: Command) -> Child {
-    let mut wrapped = Command::new("env");
-    wrapped
-        .arg("--default-signal=INT,TERM,HUP")
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(Stdio::piped());
-    if let Some(dir) = command.get_current_dir() {
-        wrapped.current_dir(dir);
-    }
-    wrapped
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// The outcome of a process that is waited for; a hang is a failure.
-#[track_caller]
-fn outcome(mut child: Child) -> Outcome {
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(60) {
-            child.kill().unwrap();
-            panic!("the command does not end");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.wait_with_output().unwrap().into()
-}
-
-fn wait_for_line(child: &mut Child, wanted: &str) {
-    let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
-    let mut line = String::new();
-    while line != wanted {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "no line {wanted}");
-    }
-}
 
 /// Waits until the command has said that it wants to see its signals.
 fn wait_until_caught(child: &Child) {

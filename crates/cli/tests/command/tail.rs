@@ -1,71 +1,15 @@
 //! Commands that read, beside one that writes; `tail`.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::harness::Place;
+use crate::running::{Running, begin, outcome, wait_for_line};
 
-/// An `ingest` that goes on as long as it is fed.
-struct Writer {
-    child: Child,
-    input: Option<ChildStdin>,
-    told: Lines<BufReader<ChildStdout>>,
-}
-
-impl Writer {
-    fn begin(place: &Place, arguments: &str) -> Self {
-        let command = place.command(&format!("ingest store t - --ack --batch-rows 1 {arguments}"));
-        let (child, told) = begin(command);
-        Self::of(child, told)
-    }
-
-    fn of(mut child: Child, told: Lines<BufReader<ChildStdout>>) -> Self {
-        let input = child.stdin.take();
-        Self { child, input, told }
-    }
-
-    /// Feeds lines, and waits until so many rows are durable.
-    fn feed(&mut self, lines: &str, rows: u64) {
-        self.input.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
-        let wanted = format!("acknowledged {rows}");
-        assert!(self.told.by_ref().any(|line| line.unwrap() == wanted));
-    }
-
-    fn end(mut self) {
-        drop(self.input.take());
-        self.told.by_ref().for_each(drop);
-        assert!(self.child.wait().unwrap().success());
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// Starts a command with the signals as a terminal leaves them.
-fn begin(command: Command) -> (Child, Lines<BufReader<ChildStdout>>) {
-    let mut wrapped = Command::new("env");
-    wrapped
-        .arg("--default-signal=INT,TERM,HUP")
-        .arg(command.get_program())
-        .args(command.get_args())
-        .current_dir(command.get_current_dir().unwrap())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = wrapped.spawn().unwrap();
-    let told = BufReader::new(child.stdout.take().unwrap()).lines();
-    (child, told)
-}
-
-fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
-    lines.next().unwrap().unwrap()
-}
+/// Each row is a batch.
+const BY_ROW: &str = "--batch-rows 1";
 
 const ROWS: &str = "at,x\n2026-01-01 00:00:00,1\n2026-01-01 00:00:01,2\n2026-01-01 00:00:02,3\n";
 
@@ -74,7 +18,7 @@ fn commands_that_read_work_beside_a_writer() {
     let place = Place::new();
     place.write("first.csv", ROWS);
     place.output("ingest store t first.csv --time at");
-    let mut writer = Writer::begin(&place, "");
+    let mut writer = Running::ingest(&place, BY_ROW);
     writer.feed("at,x\n2026-01-01 00:00:03,4\n", 1);
     let x = "query store t --columns x --format csv";
     assert_eq!(place.output(x), "x\n1\n2\n3\n4\n");
@@ -156,26 +100,27 @@ fn rows_are_followed_through_checkpoints_and_the_death_of_their_writer() {
     let place = Place::new();
     place.write("rows.csv", ROWS);
     place.output("ingest store t rows.csv --time at");
-    let (mut tail, mut lines) = begin(place.command("tail store t -f -n 1 --format csv --columns x"));
-    assert_eq!([next(&mut lines), next(&mut lines)], ["x", "3"]);
-    let mut writer = Writer::begin(&place, "");
+    let tail = Running::begin(place.command("tail store t -f -n 1 --format csv --columns x"));
+    assert_eq!(tail.lines(), ["x", "3"]);
+    let mut writer = Running::ingest(&place, BY_ROW);
     writer.feed("at,x\n2026-01-01 00:00:03,4\n", 1);
-    assert_eq!(next(&mut lines), "4");
+    assert_eq!(tail.lines(), ["4"]);
     // A late one.
     writer.feed("2020-01-01 00:00:00,5\n", 2);
-    assert_eq!(next(&mut lines), "5");
+    assert_eq!(tail.lines(), ["5"]);
     writer.kill();
     // The store is recovered, and closed.
     place.write("more.csv", "at,x\n2026-01-01 00:00:04,6\n2026-01-01 00:00:05,7\n");
     place.output("ingest store t more.csv");
-    assert_eq!([next(&mut lines), next(&mut lines)], ["6", "7"]);
-    let mut writer = Writer::begin(&place, "");
+    assert_eq!(tail.lines(), ["6", "7"]);
+    let mut writer = Running::ingest(&place, BY_ROW);
     writer.feed("at,x\n2026-01-01 00:00:06,8\n", 1);
-    assert_eq!(next(&mut lines), "8");
-    writer.end();
-    kill_process(Pid::from_raw(tail.id().cast_signed()).unwrap(), Signal::INT).unwrap();
-    assert_eq!(tail.wait().unwrap().code(), Some(130));
-    assert_eq!(lines.count(), 0, "each row is printed once");
+    assert_eq!(tail.lines(), ["8"]);
+    writer.end().succeeds();
+    tail.send(Signal::INT);
+    let ended = tail.outcome();
+    assert_eq!(ended.stdout, "", "each row is printed once");
+    assert_eq!(ended.fails(130), "ended by SIGINT");
     assert_eq!(std::fs::read_dir(place.path("store/readers")).unwrap().count(), 0);
 }
 
@@ -184,10 +129,10 @@ fn following_ends_when_nobody_reads() {
     let place = Place::new();
     place.write("rows.csv", ROWS);
     place.output("ingest store t rows.csv --time at");
-    let (mut tail, mut lines) = begin(place.command("tail store t --follow --format json --columns x"));
-    assert_eq!(next(&mut lines), "{\"x\":1}");
-    drop(lines);
-    assert_eq!(tail.wait().unwrap().code(), Some(0));
+    let mut tail = begin(place.command("tail store t --follow --format json --columns x"));
+    wait_for_line(&mut tail, "{\"x\":1}\n");
+    drop(tail.stdout.take());
+    outcome(tail).succeeds();
 }
 
 #[test]
@@ -195,15 +140,12 @@ fn a_sparse_table_is_followed_by_time() {
     let place = Place::new();
     place.write("rows.csv", ROWS);
     place.output("ingest store t rows.csv --time at --layout sparse --interval 1s");
-    let (mut tail, mut lines) = begin(place.command("tail store t -f -n 2 --format csv --columns x"));
-    assert_eq!(
-        [next(&mut lines), next(&mut lines), next(&mut lines)],
-        ["x", "2", "3"]
-    );
-    let mut writer = Writer::begin(&place, "");
+    let tail = Running::begin(place.command("tail store t -f -n 2 --format csv --columns x"));
+    assert_eq!(tail.lines(), ["x", "2", "3"]);
+    let mut writer = Running::ingest(&place, BY_ROW);
     writer.feed("at,x\n2026-01-01 00:00:09,4\n", 1);
-    assert_eq!(next(&mut lines), "4");
-    writer.end();
+    assert_eq!(tail.lines(), ["4"]);
+    writer.end().succeeds();
     // A row before the last one that was printed stays out, although that one was deleted.
     place.output("delete store t --from 2026-01-01T00:00:08Z");
     thread::sleep(Duration::from_millis(500));
@@ -212,7 +154,6 @@ fn a_sparse_table_is_followed_by_time() {
     thread::sleep(Duration::from_millis(500));
     place.write("last.csv", "at,x\n2026-01-01 00:00:10,6\n");
     place.output("ingest store t last.csv");
-    assert_eq!(next(&mut lines), "6");
-    tail.kill().unwrap();
-    tail.wait().unwrap();
+    assert_eq!(tail.lines(), ["6"]);
+    tail.kill();
 }
