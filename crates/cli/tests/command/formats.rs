@@ -185,8 +185,8 @@ fn columns_of_json_may_be_missing_and_must_not_appear_late() {
     let message = place.run("ingest s t c.json").fails(1);
     assert_eq!(
         message,
-        "c.json: table t has no column m; leave it out with --columns, or add it to the \
-         table with add-columns"
+        "c.json:1: the table has no column m; leave it out with --columns, or add it to the table \
+         with add-columns; --on-error skip leaves such rows out"
     );
     place.output("ingest s t c.json --columns t,n");
 
@@ -230,6 +230,7 @@ fn names_of_json_that_are_not_asked_for_take_no_memory() {
     );
 
     place.write("a.json", lines(5000));
+    std::fs::remove_dir_all(place.path("s")).unwrap();
     let message = run(&["--json"]).fails(1);
     assert!(
         message.starts_with("a.json:4094: over 4095 names so far"),

@@ -9,6 +9,7 @@ mod convert;
 mod crash;
 mod demo;
 mod errors;
+mod feeds;
 mod formats;
 mod harness;
 mod hostile;

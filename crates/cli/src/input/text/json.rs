@@ -31,9 +31,66 @@ pub(super) struct ObjectReader {
     sample: VecDeque<Line>,
     /// The place of each name among the fields of a record.
     places: HashMap<String, usize>,
-    /// Whether other names than those are an error.
-    strict: bool,
+    others: Others,
     fields: Vec<Vec<u8>>,
+}
+
+/// How a name that has no place is treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// It is left out: `--columns` does not name it.
+    LeftOut,
+    /// It is an error of its row, because the table has no such column.
+    NotInTable,
+    /// It is an error of its row, because none of the first rows has it.
+    TooLate,
+}
+
+impl Others {
+    fn of(wanted: &Wanted) -> Self {
+        match (&wanted.columns, &wanted.table) {
+            (Some(_), _) => Self::LeftOut,
+            (None, Some(_)) => Self::NotInTable,
+            (None, None) => Self::TooLate,
+        }
+    }
+
+    /// The error of a row with the name, if it is one.
+    fn reject(self, name: &str, line: u64) -> Option<Reject> {
+        let (detail, remedy) = match self {
+            Self::LeftOut => return None,
+            Self::NotInTable => (
+                format!("the table has no column {name}"),
+                format!("leave it out with --columns, or add it to the table with add-columns; {SKIP}"),
+            ),
+            Self::TooLate => (
+                format!("column {name} is in no row before; name the columns to load with --columns"),
+                SKIP.to_owned(),
+            ),
+        };
+        Some(Reject {
+            place: Place::Line(line),
+            reason: Reason::UnknownColumn,
+            detail,
+            remedy: Some(remedy),
+        })
+    }
+}
+
+/// The names of the columns if they, and their types, are known without the rows: those of
+/// `--columns`, else those of the table.
+fn known_names(wanted: &Wanted) -> Option<Vec<String>> {
+    let given = wanted.given.iter().map(|field| field.name().clone());
+    let names: Vec<String> = match (&wanted.columns, &wanted.table) {
+        (Some(columns), _) => columns.iter().cloned().chain(given).collect(),
+        (None, Some(table)) => {
+            let of_table = table.fields().iter().map(|field| field.name().clone());
+            of_table.chain(given).collect()
+        }
+        (None, None) => return None,
+    };
+    let are_known = names.iter().all(|name| wanted.known_type(name).is_some());
+    are_known.then_some(names)
 }
 
 struct Line {
@@ -42,10 +99,8 @@ struct Line {
 }
 
 impl ObjectReader {
-    /// Reads the first objects for the names of their values, which are returned in the order in
-    /// which they appear, or in that of `--columns`. Names of the table and those whose type is
-    /// given may appear in none. Without `--columns`, a name that appears later is an error of its
-    /// row.
+    /// Settles the names of the columns, which are returned. If they and their types are known, no
+    /// row is awaited: the next may come late.
     pub(super) fn open(
         name: String,
         text: Box<dyn BufRead + Send>,
@@ -57,32 +112,47 @@ impl ObjectReader {
             line: 1,
             sample: VecDeque::new(),
             places: HashMap::new(),
-            strict: wanted.columns.is_none(),
+            others: Others::of(wanted),
             fields: Vec::new(),
         };
+        let names = match known_names(wanted) {
+            Some(known) => {
+                let mut names = Vec::new();
+                for name in known {
+                    reader.learn(name, &mut names);
+                }
+                names
+            }
+            None => reader.sampled_names(wanted)?,
+        };
+        reader.fields.resize(names.len(), Vec::new());
+        Ok((reader, names))
+    }
+
+    /// Reads the first objects for the names of their values, which are returned in the order in
+    /// which they appear, or in that of `--columns`. Names of the table and those whose type is
+    /// given may appear in none.
+    fn sampled_names(&mut self, wanted: &Wanted) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut bytes = 0;
-        while reader.sample.len() < SAMPLE_ROWS && bytes < HELD_BYTES {
-            let Some(line) = reader.next_line()? else { break };
+        while self.sample.len() < SAMPLE_ROWS && bytes < HELD_BYTES {
+            let Some(line) = self.next_line()? else { break };
             bytes += line.bytes.len();
             // A line that is no object is rejected in its turn.
             if let Ok(object) = parse(&line) {
                 for (name, _) in object.0 {
                     if names.len() < COLUMNS_MAX || wanted.names(&name) {
-                        reader.learn(name, &mut names);
-                    } else if reader.strict && !reader.places.contains_key(&name) {
+                        self.learn(name, &mut names);
+                    } else if self.others != Others::LeftOut && !self.places.contains_key(&name) {
                         return Err(Failure::input(format!(
                             "{}:{}: over {COLUMNS_MAX} names so far, and a table has at most so many \
                              columns: choose some with --columns",
-                            reader.name, line.number
+                            self.name, line.number
                         )));
                     }
                 }
             }
-            reader.sample.push_back(line);
-        }
-        if reader.sample.is_empty() {
-            return Err(Failure::input(format!("{}: the file is empty", reader.name)));
+            self.sample.push_back(line);
         }
         let of_table = wanted
             .table
@@ -90,21 +160,20 @@ impl ObjectReader {
             .flat_map(|table| table.fields())
             .map(Arc::as_ref);
         for field in of_table.chain(&wanted.given) {
-            reader.learn(field.name().clone(), &mut names);
+            self.learn(field.name().clone(), &mut names);
         }
         if names.is_empty()
-            && let Some(Err(reject)) = reader.sample.front().map(parse)
+            && let Some(Err(reject)) = self.sample.front().map(parse)
         {
             return Err(Failure::input(format!(
                 "{}:{}: {}",
-                reader.name, reject.place, reject.detail
+                self.name, reject.place, reject.detail
             )));
         }
-        if !reader.strict {
-            names = reader.keep(&names, wanted)?;
+        if self.others == Others::LeftOut {
+            return self.keep(&names, wanted);
         }
-        reader.fields.resize(names.len(), Vec::new());
-        Ok((reader, names))
+        Ok(names)
     }
 
     fn learn(&mut self, name: String, names: &mut Vec<String>) {
@@ -151,17 +220,10 @@ impl ObjectReader {
         self.fields.iter_mut().for_each(Vec::clear);
         for (name, value) in parse(line)?.0 {
             let Some(&place) = self.places.get(&name) else {
-                if !self.strict {
-                    continue;
+                match self.others.reject(&name, line.number) {
+                    Some(reject) => return Err(reject),
+                    None => continue,
                 }
-                return Err(Reject {
-                    place: Place::Line(line.number),
-                    detail: format!(
-                        "column {name} is in no row before; name the columns to load with --columns"
-                    ),
-                    reason: Reason::UnknownColumn,
-                    remedy: Some(SKIP.to_owned()),
-                });
             };
             let field = &mut self.fields[place];
             field.clear();
