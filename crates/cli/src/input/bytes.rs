@@ -1,5 +1,6 @@
 //! The bytes of a file: what they are, and how many have been read.
 
+use std::ffi::OsStr;
 #[cfg(feature = "formats")]
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -35,6 +36,8 @@ const OTHER_MAGICS: [(&[u8], &str); 5] = [
     (b"PK\x03\x04", "unzip -p"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4 -dc"),
 ];
+/// Extensions of formats whose files have bytes even without rows.
+const NEVER_EMPTY: [&str; 6] = ["arrow", "arrows", "feather", "gz", "ipc", "parquet"];
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a file, by format.
@@ -74,6 +77,11 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     if !metadata.is_file() {
         return piped(&name, file);
     }
+    if metadata.len() == 0 && is_never_empty(path) {
+        return Err(Failure::input(format!(
+            "{name}: is empty, which a file of this format never is"
+        )));
+    }
     let progress = Progress::of_bytes(metadata.len());
     #[cfg(feature = "formats")]
     let whole = file.try_clone().map_err(|error| Failure::io(path, &error))?;
@@ -86,6 +94,11 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
         (leading, reader) => sequential(&name, reader, &leading)?,
     };
     Ok((content, progress))
+}
+
+fn is_never_empty(path: &Path) -> bool {
+    let extension = path.extension().and_then(OsStr::to_str);
+    extension.is_some_and(|found| NEVER_EMPTY.iter().any(|name| found.eq_ignore_ascii_case(name)))
 }
 
 /// Input from a pipe, a terminal or a device.

@@ -111,14 +111,14 @@ fn files_that_are_not_there_or_not_whole() {
         place
             .run("ingest s t empty.csv --time t")
             .fails(1)
-            .starts_with("empty.csv: the file is empty")
+            .starts_with("empty.csv: is empty")
     );
     place.write("blank.csv", "\n\r\n\n");
     assert!(
         place
             .run("ingest s t blank.csv --time t")
             .fails(1)
-            .starts_with("blank.csv: the file is empty")
+            .starts_with("blank.csv: is empty")
     );
 
     place.write_gzip("whole.csv.gz", near_sorted_csv(1000));

@@ -45,3 +45,63 @@ fn a_name_that_the_table_lacks_makes_a_bad_row() {
     assert_eq!((&report["rows"], &skipped["by_reason"]), (&2.into(), &reason));
     assert_eq!(place.output("query s t --columns n --format csv"), "n\n1\n2\n4\n");
 }
+
+#[test]
+fn input_without_bytes_is_no_rows_of_a_table_that_exists() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n2026-01-01,1\n");
+    place.write("empty", "");
+    place.write("blank.csv", "\u{feff}\r\n\n");
+    place.write_gzip("empty.csv.gz", "");
+    for empty in ["empty", "blank.csv", "empty.csv.gz", "/dev/null"] {
+        let message = place
+            .run(&format!("ingest new t {empty} a.csv --time t"))
+            .fails(1);
+        assert_eq!(
+            message,
+            format!("{empty}: is empty: CSV names its columns in the first line, JSON in its objects")
+        );
+        assert!(!place.path("new").exists());
+    }
+    place.output("ingest s t a.csv --time t");
+    for (round, arguments) in ["", "--columns n,t", "--header t,n", "--source-id x", "--order"]
+        .into_iter()
+        .enumerate()
+    {
+        let ended = place.run(&format!(
+            "ingest s t - empty blank.csv a.csv empty.csv.gz /dev/null --json --on-error skip {arguments}"
+        ));
+        let notes: String = [
+            "standard input",
+            "empty",
+            "blank.csv",
+            "empty.csv.gz",
+            "/dev/null",
+        ]
+        .map(|name| format!("bedload: warning: {name}: is empty\n"))
+        .concat();
+        assert_eq!(ended.stderr, notes, "{arguments}");
+        let report: serde_json::Value = serde_json::from_str(&ended.succeeds()).unwrap();
+        assert_eq!(report["rows"], 1, "{arguments}");
+        assert_eq!(report["table_rows"], round + 2, "{arguments}");
+    }
+    // A table that the run itself creates exists, too.
+    place.output("ingest new t a.csv empty --time t");
+}
+
+#[test]
+fn files_of_formats_that_are_never_empty_are_errors_if_they_are() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n2026-01-01,1\n");
+    place.output("ingest s t a.csv --time t");
+    let before = place.contents("s");
+    for file in ["a.parquet", "a.ARROW", "a.feather", "a.csv.gz"] {
+        place.write(file, "");
+        let message = place.run(&format!("ingest s t a.csv {file}")).fails(1);
+        assert_eq!(
+            message,
+            format!("{file}: is empty, which a file of this format never is")
+        );
+        assert_eq!(place.contents("s"), before);
+    }
+}

@@ -30,7 +30,7 @@ use self::json::ObjectReader;
 use self::records::{RecordReader, Records};
 use super::rejects::SKIP;
 use super::{Place, Reason, Reject, Wanted, batch_of};
-use crate::exit::{Failure, Result};
+use crate::exit::{Failure, Result, warn};
 use crate::schema::type_name;
 
 /// Rows from which types are inferred, at most.
@@ -121,11 +121,16 @@ fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()
 }
 
 impl TextRows {
-    /// Opens CSV, whose first line names the columns unless they are named already.
+    /// Opens CSV, whose first line names the columns unless they are named already. An empty text,
+    /// which JSON without objects may be as well, has the columns of the table and no rows.
     pub(super) fn open_csv(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
         if let Some(header) = wanted.header.clone() {
-            return Self::open(name, Source::Csv(Box::new(reader)), &header, wanted);
+            let rows = Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)?;
+            if rows.held.len() == 0 && rows.misshapen.is_empty() {
+                warn(&format!("{}: is empty", rows.name));
+            }
+            return Ok(rows);
         }
         let mut held = Records::default();
         match reader.read(&mut held)? {
@@ -137,9 +142,14 @@ impl TextRows {
                 )));
             }
             Read::End => {
-                return Err(Failure::input(format!(
-                    "{name}: the file is empty; its first line must name the columns"
-                )));
+                let Some(table) = wanted.table.clone() else {
+                    return Err(Failure::input(format!(
+                        "{name}: is empty: CSV names its columns in the first line, JSON in its objects"
+                    )));
+                };
+                warn(&format!("{name}: is empty"));
+                let header: Vec<String> = table.fields().iter().map(|field| field.name().clone()).collect();
+                return Self::open(name, Source::Csv(Box::new(reader)), &header, wanted);
             }
         }
         let header: Vec<String> = (0..held.width(0))
