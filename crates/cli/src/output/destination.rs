@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
+use super::descriptor;
 use crate::unfinished;
 
 /// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap
@@ -26,17 +27,23 @@ enum Target {
     },
 }
 
-/// Whether an answer is written to `path` itself: a device, a pipe or the like. Then there is
-/// nothing to undo, and writing may wait for a reader without end, so signals are not to be caught.
+/// Whether an answer is written to `path` itself: a device, a pipe or the like, or an open
+/// descriptor. Then there is nothing to undo, and writing may wait for a reader without end, so
+/// signals are not to be caught.
 #[must_use]
 pub fn is_written_directly(path: &Path) -> bool {
+    !matches!(descriptor::find(path), Ok(None)) || is_device(path)
+}
+
+fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
+/// Links that are followed one after the other, at most: as many as the system follows.
+pub(super) const LINKS_MAX: usize = 40;
+
 /// Where the links lead that begin at `path`, even if nothing is there.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
-    // As many as the system follows.
-    const LINKS_MAX: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         match fs::read_link(&path) {
@@ -76,10 +83,12 @@ impl Destination {
         }
     }
 
-    /// A file beside `path`, which takes its name at the end. A device or a pipe is written at
-    /// once.
+    /// A file beside `path`, which takes its name at the end. A device, a pipe or an open
+    /// descriptor is written at once.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
-        let target = if is_written_directly(path) {
+        let target = if let Some(open) = descriptor::find(path)? {
+            Target::Device(BufWriter::new(open))
+        } else if is_device(path) {
             Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
         } else {
             // A link stays a link, and its target is replaced or created.

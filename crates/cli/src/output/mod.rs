@@ -1,6 +1,7 @@
 //! Answers on their way out: formats, and where they go.
 
 mod csv;
+mod descriptor;
 mod destination;
 mod json;
 mod old_offsets;

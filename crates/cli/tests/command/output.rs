@@ -1,9 +1,10 @@
-//! `--output`: permissions and links of the file that is replaced.
+//! `--output`: permissions and links of the file that is replaced, and files that are not.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::process::Command;
 
-use crate::harness::Place;
+use crate::harness::{Outcome, Place};
 
 const QUERY: &str = "query s t --format csv --output";
 
@@ -94,4 +95,63 @@ fn a_link_to_nothing_stays_a_link() {
     let message = place.run(&format!("{QUERY} self")).fails(5);
     assert!(message.starts_with("self: "), "{message}");
     assert!(place.path("self").is_symlink());
+}
+
+/// Runs a line of the shell, in which `$0` is the command.
+fn shell(place: &Place, line: &str) -> Outcome {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_bedload")]);
+    shell.current_dir(place.path(".")).output().unwrap().into()
+}
+
+#[test]
+fn a_file_that_a_descriptor_is_redirected_to_is_not_replaced() {
+    let place = with_store();
+    let answer = "t,n\n1970-01-01T00:00:01,1\n";
+    symlink("/dev/stdout", place.path("link")).unwrap();
+    for (output, redirection) in [
+        ("/dev/stdout", ">>"),
+        ("/dev/fd/1", ">"),
+        ("/proc/self/fd/1", ">"),
+        ("/proc/thread-self/fd/../../../fd/1", ">"),
+        ("link", ">"),
+        ("all.csv", ">"),
+        ("./all.csv", ">>"),
+        ("/dev/stderr", "2>"),
+        ("all.csv", "2>>"),
+        ("all.csv", "<>"),
+        ("/dev/fd/3", "3>"),
+        ("/proc/self/fd/17", "17>>"),
+    ] {
+        let number = redirection.trim_end_matches(['<', '>']);
+        let number = if number.is_empty() { "1" } else { number };
+        let number = if redirection == "<>" { "0" } else { number };
+        place.write("all.csv", "");
+        let line = format!(
+            "{{ echo before >&{number}; $0 {QUERY} {output}; echo after >&{number}; }} {redirection} all.csv"
+        );
+        shell(&place, &line).succeeds();
+        let all = fs::read_to_string(place.path("all.csv")).unwrap();
+        assert_eq!(all, format!("before\n{answer}after\n"), "{line}");
+    }
+    // Pipes are descriptors, too.
+    let line = format!("$0 {QUERY} >(cat) | cat; $0 {QUERY} /dev/fd/3 3>&1 | cat");
+    assert_eq!(shell(&place, &line).succeeds(), answer.repeat(2));
+    // A file that is only read is like any other.
+    shell(&place, &format!("$0 {QUERY} all.csv < all.csv")).succeeds();
+    assert_eq!(fs::read_to_string(place.path("all.csv")).unwrap(), answer);
+}
+
+#[test]
+fn descriptors_of_the_store_are_no_outputs() {
+    let place = with_store();
+    let before = place.contents("s");
+    for number in 3..20 {
+        let path = format!("/dev/fd/{number}");
+        // The test itself may have inherited some.
+        let line = format!("exec {number}>&-; $0 {QUERY} {path}");
+        let message = shell(&place, &line).fails(5);
+        assert_eq!(message, format!("{path}: bad file descriptor"));
+    }
+    assert_eq!(place.contents("s"), before);
 }
