@@ -1,9 +1,12 @@
-//! `bedload query`: the rows of a range of times.
+//! `bedload query`: the rows of a range of times, or how many there are.
+
+use serde_json::json;
 
 use crate::args::QueryArgs;
 use crate::condition::Condition;
 use crate::exit::Result;
 use crate::interrupt;
+use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format, is_written_directly};
 use crate::partition;
 use crate::selection::Selection;
@@ -28,6 +31,14 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         limit: args.limit,
         reverse: args.reverse,
     };
+    if args.count {
+        let rows = selection.ordered_scan(&table)?.count()?;
+        let mut out = Stdout::lock();
+        return match args.json {
+            true => out.json(&json!({ "rows": rows })),
+            false => out.line(&rows),
+        };
+    }
     let schema = selection.schema(&table)?;
     if let (Some(_), Some(directory)) = (args.partition, &args.output) {
         return partition::write(args, directory, (&table, &selection, &schema));

@@ -70,8 +70,8 @@ impl Selection<'_> {
         Ok(scan)
     }
 
-    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
-    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
+    /// The rows of the selection, in its order and up to its limit.
+    pub(crate) fn ordered_scan(&self, table: &Table) -> Result<Scan> {
         let mut scan = self.scan(table, self.range)?;
         if self.reverse {
             scan = scan.rev();
@@ -79,8 +79,13 @@ impl Selection<'_> {
         if let Some(limit) = self.limit {
             scan = scan.limit(limit);
         }
+        Ok(scan)
+    }
+
+    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
+    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
         let mut rows = 0;
-        for batch in scan {
+        for batch in self.ordered_scan(table)? {
             let batch = batch?;
             rows += batch.num_rows() as u64;
             answer.write(&batch)?;

@@ -57,6 +57,14 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
 
+    /// Print how many rows there are instead of the rows
+    #[arg(long, conflicts_with_all = ["columns", "reverse", "format", "null", "output", "partition"])]
+    pub(crate) count: bool,
+
+    /// With --count, print one JSON object
+    #[arg(long, requires = "count")]
+    pub(crate) json: bool,
+
     /// Print the latest row first
     #[arg(long)]
     pub(crate) reverse: bool,

@@ -6,6 +6,7 @@
 )]
 
 mod convert;
+mod count;
 mod crash;
 mod demo;
 mod errors;

@@ -50,6 +50,7 @@ fn keys_of_reports_are_in_the_page_of_the_command() {
         ingest.replace("TABLE", "sparse --interval 1s"),
         ingest.replace("TABLE", "keyed --key n"),
         "ingest s indexed a.csv --json".to_owned(),
+        "query s indexed --count --json".to_owned(),
         "info s --json".to_owned(),
         "convert s indexed copy --layout sparse --interval 1s --json".to_owned(),
         "retention s copy 30d --json".to_owned(),
