@@ -94,6 +94,8 @@ impl Demo<'_> {
             layout: LayoutArgs::default(),
             key: None,
             source_id: None,
+            follow: false,
+            every: 1,
             order: true,
             ack: false,
             json: false,

@@ -8,6 +8,9 @@
 //! A command that has nothing to undo but a trace to remove calls [`catch_briefly`]: it ends soon
 //! after the first signal, even where a step waits for a slow reader.
 //!
+//! A command that keeps what is done calls [`catch_to_finish`]: after the first signal it finishes,
+//! and the second one ends it at once.
+//!
 //! A signal that was ignored when the command began, as `nohup` and shells do for commands in the
 //! background, stays ignored.
 
@@ -17,7 +20,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -33,6 +36,9 @@ static CAUGHT: AtomicI32 = AtomicI32::new(0);
 
 /// Whether there is nothing more to undo.
 static DONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the first signal only asks to finish: what is done stays.
+static FINISHES: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is nothing to undo from the beginning.
 static IS_BRIEF: AtomicBool = AtomicBool::new(false);
@@ -81,6 +87,12 @@ pub(crate) fn catch_briefly() -> Result<()> {
     catch()
 }
 
+/// Like [`catch`], for a command that keeps what is done, and finishes after the first signal.
+pub(crate) fn catch_to_finish() -> Result<()> {
+    FINISHES.store(true, Ordering::Release);
+    catch()
+}
+
 fn watch(signals: &mut Signals, writer: PipeWriter) {
     let mut writer = Some(writer);
     let mut count = 0;
@@ -95,6 +107,9 @@ fn watch(signals: &mut Signals, writer: PipeWriter) {
                 scan.stop();
             }
             drop(writer.take());
+            if FINISHES.load(Ordering::Acquire) {
+                done();
+            }
             if IS_BRIEF.load(Ordering::Acquire) {
                 thread::sleep(GRACE);
                 end(&Interruption::by(signal).into());
@@ -165,6 +180,11 @@ pub(crate) fn ends(scan: StopHandle) {
 /// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if
 /// a signal comes first.
 pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
+    wait_until(fd, flags, None).map(drop)
+}
+
+/// As [`wait`], but no longer than until some moment: then it returns `false`.
+pub(crate) fn wait_until(fd: BorrowedFd<'_>, flags: PollFlags, until: Option<Instant>) -> io::Result<bool> {
     let wake = WAKE.get().map(AsFd::as_fd);
     let mut fds = vec![PollFd::from_borrowed_fd(fd, flags)];
     fds.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
@@ -172,11 +192,20 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
         if let Some(signal) = caught() {
             return Err(io::Error::other(signal));
         }
-        match poll(&mut fds, None) {
-            Ok(_) if !fds[0].revents().is_empty() => return Ok(()),
+        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        match poll(&mut fds, left.as_ref()) {
+            Ok(0) => return Ok(false),
+            Ok(_) if !fds[0].revents().is_empty() => return Ok(true),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
     }
 }
 
@@ -202,11 +231,7 @@ pub(crate) fn pause(time: Duration) -> Result<()> {
     let wake = WAKE.get().map(AsFd::as_fd);
     let mut fds = vec![PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
     fds.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
-    let time = Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    match poll(&mut fds, Some(&time)) {
+    match poll(&mut fds, Some(&timespec(time))) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(crate::output::stdout::failure(&error.into())),
     }

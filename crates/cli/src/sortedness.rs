@@ -79,6 +79,7 @@ impl Column {
             delimiter: args.csv.delimiter,
             header: args.csv.header.clone(),
             batch_rows: BATCH_ROWS,
+            follow: None,
         };
         let mut input = Input::open(path, &wanted)?;
         let keys = match input.schema().field(0).data_type() {

@@ -14,8 +14,8 @@ use crate::quoted::{Names, names};
 /// Load files into a table.
 ///
 /// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store
-/// is as it was before. If --source-id is given, or the table exists and has a key, the rows of
-/// complete batches stay.
+/// is as it was before. If --source-id or --follow is given, or the table exists and has a key, the
+/// rows of complete batches stay.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// The store's directory
@@ -80,6 +80,16 @@ pub(crate) struct IngestArgs {
     /// on, and does nothing if all rows are there. Rows that were committed stay when the run fails
     #[arg(long, value_name = "ID")]
     pub(crate) source_id: Option<String>,
+
+    /// Take the rows of a live feed, one text from a pipe, as they come: they are made durable when
+    /// there are --batch-rows of them or after --every, and stay, whether the run ends with the
+    /// input, with a signal or with an error
+    #[arg(short, long, conflicts_with_all = ["source_id", "order"])]
+    pub(crate) follow: bool,
+
+    /// With --follow, how long after the first row of a batch it is made durable at the latest
+    #[arg(long, value_name = "DURATION", default_value = "1s", requires = "follow", value_parser = bedload_times::parse_duration)]
+    pub(crate) every: i128,
 
     /// Measure how far from sorted the rows of this run were; their times are read once more for it
     #[arg(long)]

@@ -57,13 +57,13 @@ struct Numbered {
 
 impl Measure {
     /// Nothing yet, of a run into a table; without `with_order` only rows are counted, and
-    /// [`finish`](Self::finish) must not be called.
-    pub(super) fn of(table: &Table, with_order: bool) -> Self {
+    /// [`finish`](Self::finish) must not be called. A run that is `kept` is not undone.
+    pub(super) fn of(table: &Table, with_order: bool, kept: bool) -> Self {
         let is_sparse = table.layout() != Layout::Indexed;
         let has_key = table.schema().key().is_some();
         Self {
             with_order,
-            kept: (is_sparse || (has_key && with_order)).then(Vec::new),
+            kept: ((is_sparse && !kept) || (has_key && with_order)).then(Vec::new),
             ..Self::default()
         }
     }

@@ -3,7 +3,7 @@
 //! Each batch is durable once the store has taken it. A bad row may be found batches later; then
 //! the rows of this run are taken back, and the store is as it was. A run that is killed leaves its
 //! complete batches; with `--source-id` every failed run does, and the next one continues after
-//! them.
+//! them. With `--follow` a run ends by a signal as by the end of its input, and nothing is undone.
 
 mod assumed_unit;
 mod halves;
@@ -15,7 +15,7 @@ mod target;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::TimeUnit;
@@ -50,7 +50,11 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
             let _ = Stdout::lock().line(&format!("acknowledged {rows}"));
         }
     };
-    let report = load(args, &mut acknowledge)?;
+    let report = match load(args, &mut acknowledge) {
+        // A live feed ended before its first row.
+        Err(failure) if args.follow && failure.status().is_signal() => return Ok(()),
+        loaded => loaded?,
+    };
     report
         .print(args.json)
         .map_err(|failure| failure.with_note(STAYS))
@@ -59,7 +63,10 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
 /// Loads the files, calling `acknowledge` with the rows of this run that are durable after each
 /// batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
-    interrupt::catch()?;
+    match args.follow {
+        true => interrupt::catch_to_finish()?,
+        false => interrupt::catch()?,
+    }
     reserved::refuse(&args.table)?;
     let started = Instant::now();
     let found = Found::look(&args.store, &args.table)?;
@@ -84,9 +91,10 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let mut run = Run {
         target: &target,
         rejects: &mut rejects,
-        measure: Measure::of(target.table(), args.order),
+        measure: Measure::of(target.table(), args.order, args.follow),
         acknowledge,
         source,
+        is_live: args.follow,
         assumed_unit: None,
     };
     let loaded = run
@@ -98,6 +106,10 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         })
         .and_then(|()| run.source.as_ref().map_or(Ok(()), Source::finish));
     let (measure, assumed_unit) = (run.measure, run.assumed_unit);
+    let loaded = match loaded {
+        Err(failure) if args.follow && failure.status().is_signal() => Ok(()),
+        loaded => loaded,
+    };
     let reported = loaded.and_then(|()| {
         target.store().flush()?;
         let elapsed = started.elapsed();
@@ -110,7 +122,9 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             assumed_unit,
             ..Report::new(&target, &args.table, &measure, order, rejects, elapsed)?
         };
-        interrupt::check()?;
+        if !args.follow {
+            interrupt::check()?;
+        }
         Ok(report)
     });
     match reported {
@@ -124,6 +138,10 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             Err(failure.with_note(&format!(
                 "{rows} of this run stay, and a run with the same --source-id goes on after them"
             )))
+        }
+        Err(failure) if args.follow && measure.rows() > 0 => {
+            let rows = rows_text(measure.rows());
+            Err(failure.with_note(&format!("{rows} of this run stay")))
         }
         Err(failure) => {
             let stretches = measure.stretches(target.table());
@@ -140,6 +158,9 @@ pub(crate) fn check_first_file(args: &IngestArgs) -> Result<()> {
 
 /// The first file, and the others.
 fn files(args: &IngestArgs) -> Result<(&PathBuf, &[PathBuf])> {
+    if args.follow && args.files.len() > 1 {
+        return Err(Failure::usage("--follow takes one input"));
+    }
     args.files
         .split_first()
         .ok_or_else(|| Failure::usage("no file is given"))
@@ -157,6 +178,9 @@ fn wanted(args: &IngestArgs) -> Result<Wanted> {
         delimiter: args.csv.delimiter,
         header: args.csv.header.clone(),
         batch_rows: args.batch_rows.get(),
+        follow: args
+            .follow
+            .then(|| Duration::from_nanos(u64::try_from(args.every).unwrap_or(u64::MAX))),
     })
 }
 
@@ -167,6 +191,8 @@ struct Run<'a> {
     measure: Measure,
     acknowledge: &'a mut dyn FnMut(u64),
     source: Option<Source>,
+    /// Whether rows stay if one after them cannot be taken, and a signal is left to the input.
+    is_live: bool,
     /// The unit of integers in the time column, if no one has named it.
     assumed_unit: Option<TimeUnit>,
 }
@@ -187,15 +213,18 @@ impl Run<'_> {
                 }
                 let batch = self.target.fit(&batch, &places)?;
                 let batch = self.without_long_rows(batch, &file, &input)?;
-                self.append(batch).map_err(|failure| match failure.status() {
-                    Status::Input => {
-                        failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
-                    }
-                    _ => failure,
-                })?;
+                self.append_up_to_error(batch)
+                    .map_err(|failure| match failure.status() {
+                        Status::Input => {
+                            failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
+                        }
+                        _ => failure,
+                    })?;
             }
             bar.set_position(input.progress().0);
-            interrupt::check()?;
+            if !self.is_live {
+                interrupt::check()?;
+            }
         }
         Ok(())
     }
@@ -215,13 +244,30 @@ impl Run<'_> {
                 detail: format!("the row has more than the {limit} bytes that rows of table {name} may have"),
                 remedy: Some(SKIP.to_owned()),
             };
-            self.rejects.reject(file, reject)?;
+            if let Err(failure) = self.rejects.reject(file, reject) {
+                if self.is_live {
+                    self.append(batch.slice(0, row))?;
+                }
+                return Err(failure);
+            }
         }
         let mut long = long.into_iter().peekable();
         let is_kept = |row: usize| long.next_if_eq(&row).is_none();
         let keep: Vec<bool> = (0..batch.num_rows()).map(is_kept).collect();
         let kept = filter_record_batch(&batch, &keep.into());
         kept.map_err(|error| Failure::input(error.to_string()))
+    }
+
+    /// Appends a batch; of a live feed, the rows before one that the table refuses.
+    fn append_up_to_error(&mut self, batch: RecordBatch) -> Result<()> {
+        match self.append(batch.clone()) {
+            Err(failure) if self.is_live && failure.status() == Status::Input && batch.num_rows() > 1 => {
+                let half = batch.num_rows() / 2;
+                self.append_up_to_error(batch.slice(0, half))?;
+                self.append_up_to_error(batch.slice(half, batch.num_rows() - half))
+            }
+            appended => appended,
+        }
     }
 
     fn append(&mut self, batch: RecordBatch) -> Result<()> {

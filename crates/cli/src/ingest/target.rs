@@ -69,6 +69,8 @@ enum Before {
     /// The table, up to the mark. The pause keeps rows that taking back would not restore, and
     /// those that the measure of order looks for.
     Table(Mark, Option<RetentionPause>),
+    /// The table, to which a live feed adds rows that stay.
+    Kept,
     /// The table with a key, whose rows may be replaced and do not come back.
     Keyed(Mark),
     /// The sparse table, whose rows may be written over.
@@ -152,11 +154,12 @@ impl Found {
         };
         match table {
             Some(table) => {
-                // A run with a source id keeps its rows if it fails, so nothing is taken back; but
-                // its order is measured by rows that must still be there.
-                let may_miss_rows = args.source_id.is_none() || args.order;
+                // A live feed, and a run with a source id, keep their rows if they fail, so nothing
+                // is taken back; but the order is measured by rows that must still be there.
+                let may_miss_rows = (args.source_id.is_none() && !args.follow) || args.order;
                 let pause = may_miss_rows.then(|| table.pause_retention());
                 let before = match table.layout() {
+                    _ if args.follow => Before::Kept,
                     Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),
                     Layout::Indexed => Before::Table(table.mark(), pause),
                     _ => Before::Sparse(store.snapshot(), pause),
@@ -196,9 +199,11 @@ impl Found {
                             failure.after_undo(remove_store(store, &path, directory))
                         }
                         // Whether there is a table after a failure of the disk is not known.
-                        Before::Store | Before::Table(..) | Before::Keyed(_) | Before::Sparse(..) => {
-                            failure.after_undo(store::drop_if_there(&store, table_name))
-                        }
+                        Before::Store
+                        | Before::Table(..)
+                        | Before::Kept
+                        | Before::Keyed(_)
+                        | Before::Sparse(..) => failure.after_undo(store::drop_if_there(&store, table_name)),
                     }),
                 }
             }
@@ -290,6 +295,7 @@ impl Target {
         // it.
         let undone = match before {
             Before::Table(mark, _) if mark == table.mark() => Ok(()),
+            Before::Kept => Ok(()),
             Before::Keyed(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(_) => {
                 return failure.with_note(

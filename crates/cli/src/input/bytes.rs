@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::STDIN;
 use super::gzip::{Members, TrailingBytes};
+use super::live::{LiveText, Text};
 use crate::exit::{Failure, Result};
 use crate::interrupt;
 
@@ -43,9 +44,9 @@ const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 /// The contents of a file, by format.
 pub(super) enum Content {
     /// CSV, decompressed if need be.
-    Csv(Box<dyn BufRead + Send>),
+    Csv(Box<dyn Text>),
     /// JSON, one object a line, decompressed if need be.
-    Json(Box<dyn BufRead + Send>),
+    Json(Box<dyn Text>),
     /// A Parquet file.
     #[cfg(feature = "formats")]
     Parquet(File),
@@ -57,10 +58,14 @@ pub(super) enum Content {
     ArrowStream(Box<dyn BufRead>),
 }
 
-/// Opens a file or standard input and tells by its first bytes what it holds.
-pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
+/// Opens a file or standard input and tells by its first bytes what it holds. A text that is
+/// followed is given by whole lines as they come.
+pub(super) fn open(path: &Path, follow: bool) -> Result<(Content, Progress)> {
     if path == Path::new(STDIN) {
-        return piped("standard input", io::stdin());
+        return match follow {
+            true => live("standard input", io::stdin()),
+            false => piped("standard input", io::stdin()),
+        };
     }
     // Opening a FIFO would wait for its writer, reading does: there a signal ends the wait.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
@@ -74,6 +79,9 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
         return Err(Failure::input(format!("{}: is a directory", path.display())));
     }
     let name = path.display().to_string();
+    if follow {
+        return live(&name, file);
+    }
     if !metadata.is_file() {
         return piped(&name, file);
     }
@@ -120,8 +128,19 @@ fn piped(name: &str, source: impl AsFd + Send + 'static) -> Result<(Content, Pro
     Ok((content, progress))
 }
 
+/// Text whose lines come one at a time.
+fn live(name: &str, source: impl AsFd + Send + 'static) -> Result<(Content, Progress)> {
+    let progress = Progress::of_unknown();
+    match leading(name, LiveText::new(source, progress.clone()))? {
+        (Leading::Other, reader) => Ok((text(name, reader)?, progress)),
+        _ => Err(Failure::input(format!(
+            "{name}: --follow reads CSV or JSON lines that are not compressed"
+        ))),
+    }
+}
+
 /// A source that is read from front to back.
-fn sequential(name: &str, reader: impl BufRead + Send + 'static, leading: &Leading) -> Result<Content> {
+fn sequential(name: &str, reader: impl Text + 'static, leading: &Leading) -> Result<Content> {
     match leading {
         #[cfg(not(feature = "formats"))]
         Leading::Parquet | Leading::Arrow | Leading::ArrowStream => Err(Failure::input(format!(
@@ -212,7 +231,7 @@ fn leading<R: BufRead>(name: &str, reader: R) -> Result<(Leading, Begun<R>)> {
 }
 
 /// Tells CSV and JSON apart.
-fn text(name: &str, text: impl BufRead + Send + 'static) -> Result<Content> {
+fn text(name: &str, text: impl Text + 'static) -> Result<Content> {
     let is_enough = |head: &[u8]| match first_tokens(head) {
         (Some(b'{' | b'['), second) => second.is_some(),
         (first, _) => first.is_some() && !may_become(head, UTF8_BOM),
@@ -289,6 +308,10 @@ impl Progress {
         self.read.store(read, Ordering::Relaxed);
     }
 
+    pub(super) fn add(&self, read: u64) {
+        self.read.fetch_add(read, Ordering::Relaxed);
+    }
+
     pub(super) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -340,7 +363,7 @@ mod tests {
         }
     }
 
-    fn leading_of(input: &[u8]) -> (Leading, impl BufRead + use<>) {
+    fn leading_of(input: &[u8]) -> (Leading, impl Text + use<>) {
         let reader = BufReader::new(ByteByByte(Cursor::new(input.to_vec())));
         leading("pipe", reader).unwrap()
     }

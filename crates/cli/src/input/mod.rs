@@ -4,12 +4,14 @@ mod bytes;
 #[cfg(feature = "formats")]
 mod columnar;
 mod gzip;
+mod live;
 mod rejects;
 mod text;
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
@@ -57,6 +59,8 @@ pub(crate) struct Wanted {
     pub(crate) header: Option<Vec<String>>,
     /// Rows in a batch, at most.
     pub(crate) batch_rows: usize,
+    /// How long after its first row a batch ends, if its rows are those of a live feed.
+    pub(crate) follow: Option<Duration>,
 }
 
 impl Wanted {
@@ -74,7 +78,13 @@ impl Wanted {
             delimiter: b',',
             header: None,
             batch_rows: 64,
+            follow: None,
         }
+    }
+
+    /// When a batch of a live feed ends whose first row has come now.
+    fn batch_end(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.follow?)
     }
 
     /// The columns to read out of those that `file` has, by their places in it.
@@ -233,7 +243,7 @@ impl Input {
     /// Opens a file, or standard input if `path` is [`STDIN`], tells its format by its first bytes,
     /// and settles the types of its columns.
     pub(crate) fn open(path: &Path, wanted: &Wanted) -> Result<Self> {
-        let (content, progress) = bytes::open(path)?;
+        let (content, progress) = bytes::open(path, wanted.follow.is_some())?;
         let name = display_name(path);
         let rows: Box<dyn Rows> = match content {
             Content::Csv(text) => Box::new(RowsAhead::of(TextRows::open_csv(name, text, wanted.clone())?)?),

@@ -11,6 +11,7 @@ mod crash;
 mod demo;
 mod errors;
 mod feeds;
+mod follow;
 mod formats;
 mod harness;
 mod hostile;

@@ -1,6 +1,6 @@
 //! Commands that run while a test feeds them, reads what they print and ends them.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -16,6 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Begins a command with the signals as a terminal leaves them: the tests may run where they are
 /// ignored.
 pub(crate) fn begin(command: Command) -> Child {
+    begin_to(command, Stdio::piped())
+}
+
+/// Begins a command with this standard output.
+pub(crate) fn begin_to(command: Command, stdout: impl Into<Stdio>) -> Child {
     let mut wrapped = Command::new("env");
     wrapped
         .arg("--default-signal=INT,TERM,HUP")
@@ -25,11 +30,17 @@ pub(crate) fn begin(command: Command) -> Child {
     if let Some(dir) = command.get_current_dir() {
         wrapped.current_dir(dir);
     }
-    wrapped
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    wrapped.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub(crate) fn wait_until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "it does not come to hold");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {
@@ -120,7 +131,15 @@ impl Running {
     pub(crate) fn feed(&mut self, lines: &str, rows: u64) {
         self.write(lines);
         let wanted = format!("acknowledged {rows}");
-        while self.next().expect("the command has ended") != wanted {}
+        while let Some(line) = self.next() {
+            if line == wanted {
+                return;
+            }
+        }
+        let mut message = String::new();
+        let stderr = self.child.stderr.as_mut().unwrap();
+        stderr.read_to_string(&mut message).unwrap();
+        panic!("the command has ended: {message}");
     }
 
     pub(crate) fn send(&self, signal: Signal) {

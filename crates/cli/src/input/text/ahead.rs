@@ -28,6 +28,10 @@ pub(in crate::input) struct RowsAhead {
     parser: Option<JoinHandle<()>>,
     /// The line on which the last batch begins.
     line: u64,
+    /// Whether rows before one that cannot be taken are kept, as those of a live feed are.
+    keeps: bool,
+    /// The error of such a row, once those before it were given out.
+    failure: Option<Failure>,
 }
 
 impl RowsAhead {
@@ -35,6 +39,7 @@ impl RowsAhead {
     pub(in crate::input) fn of(mut rows: TextRows) -> Result<Self> {
         let (name, schema) = (rows.name.clone(), SchemaRef::clone(&rows.schema));
         let assumed_unit = rows.assumed_unit();
+        let keeps = rows.wanted.follow.is_some();
         let (sender, parsed) = sync_channel(BATCHES_AHEAD);
         let parse = move || {
             loop {
@@ -61,6 +66,8 @@ impl RowsAhead {
             parsed,
             parser: Some(parser),
             line: 0,
+            keeps,
+            failure: None,
         })
     }
 }
@@ -71,6 +78,9 @@ impl Rows for RowsAhead {
     }
 
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let Ok(parsed) = self.parsed.recv() else {
             // The thread has sent all, or it panicked.
             if let Some(Err(panic)) = self.parser.take().map(JoinHandle::join) {
@@ -78,12 +88,24 @@ impl Rows for RowsAhead {
             }
             return Ok(None);
         };
-        let parsed = parsed?;
-        for reject in parsed.rejected {
-            rejects.reject(&self.name, reject)?;
+        let Parsed {
+            line,
+            rows_before_rejected,
+            rejected,
+            batch,
+        } = parsed?;
+        self.line = line;
+        let rejected = rejected
+            .into_iter()
+            .try_for_each(|reject| rejects.reject(&self.name, reject));
+        match (rejected, batch) {
+            (Ok(()), batch) => Ok(batch),
+            (Err(failure), Some(batch)) if self.keeps => {
+                self.failure = Some(failure);
+                Ok(Some(batch.slice(0, rows_before_rejected)))
+            }
+            (Err(failure), _) => Err(failure),
         }
-        self.line = parsed.line;
-        Ok(parsed.batch)
     }
 
     fn assumed_unit(&self) -> Option<TimeUnit> {

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io::{BufRead, Read};
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -15,6 +16,7 @@ use super::records::{RECORD_BYTES_MAX, Records};
 use super::{HELD_BYTES, Read as Next, SAMPLE_ROWS, SKIP};
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
+use crate::input::live::Text;
 use crate::input::{COLUMNS_MAX, Place, Reason, Reject, Wanted};
 
 /// The first byte of a field that is a text; fields of other values begin otherwise, and one
@@ -24,7 +26,7 @@ const TEXT: u8 = b'"';
 /// Reads objects. Blank lines are passed over.
 pub(super) struct ObjectReader {
     name: String,
-    text: Box<dyn BufRead + Send>,
+    text: Box<dyn Text>,
     /// The line on which the next byte of `text` stands.
     line: u64,
     /// The first lines, which told the names of the columns.
@@ -101,11 +103,7 @@ struct Line {
 impl ObjectReader {
     /// Settles the names of the columns, which are returned. If they and their types are known, no
     /// row is awaited: the next may come late.
-    pub(super) fn open(
-        name: String,
-        text: Box<dyn BufRead + Send>,
-        wanted: &Wanted,
-    ) -> Result<(Self, Vec<String>)> {
+    pub(super) fn open(name: String, text: Box<dyn Text>, wanted: &Wanted) -> Result<(Self, Vec<String>)> {
         let mut reader = Self {
             name,
             text,
@@ -135,8 +133,17 @@ impl ObjectReader {
     fn sampled_names(&mut self, wanted: &Wanted) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut bytes = 0;
+        let mut until = None;
         while self.sample.len() < SAMPLE_ROWS && bytes < HELD_BYTES {
+            match self.await_line(until) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // It is met again after the rows so far.
+                Err(failure) if failure.status().is_signal() && !self.sample.is_empty() => break,
+                Err(failure) => return Err(failure),
+            }
             let Some(line) = self.next_line()? else { break };
+            until = until.or_else(|| wanted.batch_end());
             bytes += line.bytes.len();
             // A line that is no object is rejected in its turn.
             if let Ok(object) = parse(&line) {
@@ -195,6 +202,16 @@ impl ObjectReader {
             self.learn(name.clone(), &mut kept);
         }
         Ok(kept)
+    }
+
+    /// Waits for the next row of a live feed; `false` if the time is up first.
+    pub(super) fn await_record(&mut self, until: Option<Instant>) -> Result<bool> {
+        Ok(!self.sample.is_empty() || self.await_line(until)?)
+    }
+
+    fn await_line(&mut self, until: Option<Instant>) -> Result<bool> {
+        let awaited = self.text.await_line(until);
+        awaited.map_err(|error| text_failure(&self.name, &error))
     }
 
     /// Appends the next row to `records`.

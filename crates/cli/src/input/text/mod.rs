@@ -14,7 +14,6 @@ mod plain;
 mod quotes;
 mod records;
 
-use std::io::BufRead;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,7 +26,9 @@ use self::columns::{Cells, Problem};
 pub(crate) use self::converted::parse_values;
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
+pub(super) use self::records::RECORD_BYTES_MAX;
 use self::records::{RecordReader, Records};
+use super::live::Text;
 use super::rejects::SKIP;
 use super::{Place, Reason, Reject, Wanted, batch_of};
 use crate::exit::{Failure, Result, warn};
@@ -77,6 +78,8 @@ pub(super) struct TextRows {
     next_row: usize,
     /// Rows among them that are no records of this text, to be rejected in their turn.
     misshapen: Vec<Misshapen>,
+    /// Why a live feed cannot be read on after them.
+    failure: Option<Failure>,
 }
 
 struct Column {
@@ -123,7 +126,7 @@ fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()
 impl TextRows {
     /// Opens CSV, whose first line names the columns unless they are named already. An empty text,
     /// which JSON without objects may be as well, has the columns of the table and no rows.
-    pub(super) fn open_csv(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
+    pub(super) fn open_csv(name: String, text: Box<dyn Text>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
         if let Some(header) = wanted.header.clone() {
             let rows = Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)?;
@@ -162,7 +165,7 @@ impl TextRows {
 
     /// Opens JSON, one object a line. Columns of the table and those whose type is given need not
     /// appear.
-    pub(super) fn open_json(name: String, text: Box<dyn BufRead + Send>, wanted: Wanted) -> Result<Self> {
+    pub(super) fn open_json(name: String, text: Box<dyn Text>, wanted: Wanted) -> Result<Self> {
         let (reader, header) = ObjectReader::open(name.clone(), text, &wanted)?;
         Self::open(name, Source::Json(Box::new(reader)), &header, wanted)
     }
@@ -179,6 +182,7 @@ impl TextRows {
             held: Records::default(),
             next_row: 0,
             misshapen: Vec::new(),
+            failure: None,
         };
         let infers = places
             .iter()
@@ -313,9 +317,37 @@ impl TextRows {
         }
     }
 
-    /// Reads `rows` records, misshapen ones among them, or as many as memory allows.
+    /// Reads `rows` records, misshapen ones among them, or as many as memory allows; of a live feed
+    /// those that come in time.
     fn hold(&mut self, rows: usize) -> Result<()> {
-        while self.held.len() + self.misshapen.len() < rows && self.held.bytes() < HELD_BYTES {
+        match self.read_records(rows) {
+            // Rows that have come are committed first.
+            Err(failure) if self.wanted.follow.is_some() && self.held_rows() > 0 => {
+                self.failure = Some(failure);
+                Ok(())
+            }
+            read => read,
+        }
+    }
+
+    /// Records that are held, and misshapen ones among them.
+    fn held_rows(&self) -> usize {
+        self.held.len() + self.misshapen.len()
+    }
+
+    fn read_records(&mut self, rows: usize) -> Result<()> {
+        let mut until = None;
+        while self.held_rows() < rows && self.held.bytes() < HELD_BYTES {
+            if self.held_rows() > 0 {
+                until = until.or_else(|| self.wanted.batch_end());
+            }
+            let has_come = match &mut self.source {
+                Source::Csv(reader) => reader.await_record(until)?,
+                Source::Json(reader) => reader.await_record(until)?,
+            };
+            if !has_come {
+                break;
+            }
             let read = match &mut self.source {
                 Source::Csv(reader) => reader.read(&mut self.held)?,
                 Source::Json(reader) => reader.read(&mut self.held)?,
@@ -446,6 +478,9 @@ impl TextRows {
     /// Reads and parses the next rows.
     fn next(&mut self) -> Result<Parsed> {
         if self.next_row == self.held.len() {
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
             self.held.clear();
             self.next_row = 0;
             self.hold(self.wanted.batch_rows)?;
@@ -479,6 +514,9 @@ impl TextRows {
             }
         }
 
+        let first_problem = problems.iter().position(Option::is_some);
+        let first_misshapen = self.misshapen.first().map(|row| row.before_row - rows.start);
+        let first_rejected = first_problem.into_iter().chain(first_misshapen).min();
         let rejected = self.rejected(rows.clone(), &problems);
         let keep: Option<BooleanArray> =
             (!problems.is_empty()).then(|| problems.iter().map(|problem| Some(problem.is_none())).collect());
@@ -488,6 +526,7 @@ impl TextRows {
             .transpose();
         Ok(Parsed {
             line: rows.clone().next().map_or(0, |row| self.held.line(row)),
+            rows_before_rejected: first_rejected.unwrap_or(rows.len()).min(rows.len()),
             rejected,
             batch: batch.map_err(internal)?,
         })
@@ -498,6 +537,8 @@ impl TextRows {
 struct Parsed {
     /// The line on which they begin.
     line: u64,
+    /// How many of the batch come before the first row that cannot be taken.
+    rows_before_rejected: usize,
     /// The rows that cannot be taken, in the order of the text.
     rejected: Vec<Reject>,
     /// The others; `None` at the end of the text.

@@ -1,7 +1,8 @@
 //! The records of a CSV text, and the lines on which they stand.
 
-use std::io::{BufRead, Cursor, Read as _};
+use std::io::{Cursor, Read as _};
 use std::ops::Range;
+use std::time::Instant;
 
 use csv_core::ReadRecordResult;
 
@@ -9,6 +10,7 @@ use super::quotes::Quotes;
 use super::{Read, plain};
 use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
+use crate::input::live::Text;
 use crate::input::rejects::SKIP;
 use crate::input::{Place, Reason, Reject};
 
@@ -16,7 +18,7 @@ use crate::input::{Place, Reason, Reject};
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A record longer than this is assumed to have an unclosed quote.
-pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
+pub(in crate::input) const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// A record with more fields than this is no row of a table.
 const RECORD_FIELDS_MAX: usize = 1 << 20;
@@ -27,7 +29,7 @@ const RECORD_FIELDS_MAX: usize = 1 << 20;
 /// line if blank lines follow it or lines end in `\r\n`. So line ends are counted here.
 pub(super) struct RecordReader {
     name: String,
-    text: Box<dyn BufRead + Send>,
+    text: Box<dyn Text>,
     delimiter: u8,
     parser: csv_core::Reader,
     /// The line on which the next byte of the text stands.
@@ -42,7 +44,7 @@ pub(super) struct RecordReader {
 }
 
 impl RecordReader {
-    pub(super) fn new(name: String, text: Box<dyn BufRead + Send>, delimiter: u8) -> Self {
+    pub(super) fn new(name: String, text: Box<dyn Text>, delimiter: u8) -> Self {
         let parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
         Self {
             name,
@@ -66,10 +68,16 @@ impl RecordReader {
             .read_to_end(&mut first)
             .map_err(|error| text_failure(&self.name, &error))?;
         if first != BYTE_ORDER_MARK {
-            let rest = std::mem::replace(&mut self.text, Box::new(std::io::empty()));
+            let rest = std::mem::replace(&mut self.text, Box::new(&[][..]));
             self.text = Box::new(Cursor::new(first).chain(rest));
         }
         Ok(())
+    }
+
+    /// Waits for the next record of a live feed; `false` if the time is up first.
+    pub(super) fn await_record(&mut self, until: Option<Instant>) -> Result<bool> {
+        let awaited = self.text.await_line(until);
+        awaited.map_err(|error| text_failure(&self.name, &error))
     }
 
     /// Appends the next record to `records`.
