@@ -14,10 +14,21 @@ import pytest
 FLIGHTS = Path(__file__).resolve().parents[3] / "examples" / "data" / "flights.csv.gz"
 
 
+def rows_of(times: list[int], unit: str = "s", zone: str | None = "UTC") -> pa.Table:
+    return pa.table({"at": pa.array(times, pa.timestamp(unit, zone)), "n": pa.array(range(len(times)), pa.int64())})
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[bedload.Database]:
     with bedload.open(tmp_path / "store", create=True) as db:
         yield db
+
+
+@pytest.fixture
+def table(db: bedload.Database) -> bedload.Table:
+    table = db.table("t", rows_of([]), create=True)
+    table.append(rows_of([10, 30, 20, 20]))
+    return table
 
 
 @pytest.fixture(scope="session")

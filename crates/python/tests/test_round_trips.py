@@ -6,7 +6,6 @@ import ctypes
 import datetime as dt
 import sys
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Callable
 
 import bedload
@@ -15,7 +14,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -103,15 +101,6 @@ def test_zones_are_those_that_can_be_read(db: bedload.Database) -> None:
     assert first is not None and str(first["at"]) == "2020-01-01 00:00:00+02:00"
     assert db.tables == ["of Z", "of +02"]
     db.info()
-
-
-@pytest.mark.parametrize("unit", ["s", "ns"])
-def test_seconds_are_marked_in_parquet(db: bedload.Database, tmp_path: Path, unit: str) -> None:
-    table = db.table("t", pa.schema([("at", pa.timestamp(unit))]), create=True)
-    table.append({"at": np.array([1, 2], f"M8[{unit}]")})
-    table.range().to_parquet(tmp_path / "rows.parquet")
-    marks = pq.read_schema(tmp_path / "rows.parquet").field("at").metadata or {}
-    assert marks.get(b"bedload.unit") == (b"s" if unit == "s" else None)
 
 
 def test_bounds_beyond_the_last_time(db: bedload.Database) -> None:

@@ -21,18 +21,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from conftest import rows_of
 from tqdm import tqdm
-
-
-def rows_of(times: list[int], unit: str = "s", zone: str | None = "UTC") -> pa.Table:
-    return pa.table({"at": pa.array(times, pa.timestamp(unit, zone)), "n": pa.array(range(len(times)), pa.int64())})
-
-
-@pytest.fixture
-def table(db: bedload.Database) -> bedload.Table:
-    table = db.table("t", rows_of([]), create=True)
-    table.append(rows_of([10, 30, 20, 20]))
-    return table
 
 
 def numbers(rows: bedload.Rows) -> list[int]:
@@ -660,66 +650,6 @@ def test_progress_and_parquet(tmp_path: Path, table: bedload.Table) -> None:
         assert bar.n == 2004
     assert table.range(100).to_parquet(tmp_path / "rows.parquet", compression="zstd") == 1000
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet")["n"].to_pylist() == list(range(1000))
-
-
-def test_a_parquet_file_is_whole_or_as_it_was(
-    tmp_path: Path, table: bedload.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, link = tmp_path / "rows.parquet", tmp_path / "link.parquet"
-    assert table.range().to_parquet(path) == 4
-    link.symlink_to(path)
-    assert table.range(20).to_parquet(str(link)) == 3
-    assert link.is_symlink() and pyarrow.parquet.read_table(path).num_rows == 3
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
-    before = sorted(tmp_path.iterdir())
-
-    def failing(rows: bedload.Rows, requested_schema: Any = None) -> Any:
-        def batches() -> Any:
-            yield rows_of(list(range(1 << 18))).to_batches()[0]
-            raise OSError("cut off")
-
-        return pa.RecordBatchReader.from_batches(rows_of([]).schema, batches()).__arrow_c_stream__()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(bedload.Rows, "__arrow_c_stream__", failing)
-        for to in [path, link, tmp_path / "new.parquet"]:
-            with pytest.raises(Exception, match="cut off"):
-                table.range().to_parquet(to)
-            assert pyarrow.parquet.read_table(path).num_rows == 3
-    with pytest.raises(pa.ArrowException, match="nonsense"):
-        table.range().to_parquet(path, compression="nonsense")
-    assert sorted(tmp_path.iterdir()) == before
-    assert pyarrow.parquet.read_table(path).num_rows == 3
-    with pytest.raises(FileNotFoundError, match="none"):
-        table.range().to_parquet(tmp_path / "none" / "rows.parquet")
-    sink = io.BytesIO()
-    assert table.range().to_parquet(sink) == 4  # type: ignore[arg-type]
-    assert pyarrow.parquet.read_table(io.BytesIO(sink.getvalue())).num_rows == 4
-
-
-def test_names_of_parquet_files_are_those_of_pyarrow(
-    tmp_path: Path, table: bedload.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    assert table.range().to_parquet("~/text.parquet") == 4
-    assert table.range().to_parquet(Path("~/path.parquet")) == 4
-    assert table.range().to_parquet(f"file:{tmp_path}/short.parquet") == 4
-    assert table.range().to_parquet(f"file://{tmp_path}/long.parquet") == 4
-    (tmp_path / "a:b").write_bytes(b"")
-    assert table.range().to_parquet("a:b") == 4
-    names = ["a:b", "long.parquet", "path.parquet", "short.parquet", "text.parquet"]
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == names
-    for name in names:
-        assert pyarrow.parquet.read_table(tmp_path / name).num_rows == 4
-    with pytest.raises(ValueError, match="nonsense"):
-        table.range().to_parquet("nonsense:rows.parquet")
-
-
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def test_threads_read_while_others_write(db: bedload.Database) -> None:

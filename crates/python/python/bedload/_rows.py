@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import secrets
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Union
 
 import numpy as np
 
@@ -14,6 +11,7 @@ from . import _native
 from ._columns import arrays_of
 from ._errors import Error
 from ._times import TimeType, of_ticks
+from ._unfinished import unfinished
 
 if TYPE_CHECKING:
     import pandas
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _PREVIEW = 5
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Rows:
@@ -74,8 +71,14 @@ class Rows:
         return arrays_of(self._native.read(progress).numpy())
 
     def to_parquet(self, path: "Union[str, os.PathLike[str]]", **options: Any) -> int:
-        """Writes a Parquet file batch by batch and returns the number of rows; pyarrow's ``ParquetWriter`` takes the
-        options. The file appears under its name when it is whole, in place of one that was there."""
+        """Writes a Parquet file batch by batch and returns the number of rows; pyarrow's
+        ``ParquetWriter`` takes the options.
+
+        The file appears under its name when it is whole and on the disk: rows may be deleted from
+        the store then. One that was there is replaced, and its mode, owner and group are kept as
+        far as that is permitted. An open file, a device, and a file named by a URI or in a
+        ``filesystem`` are written directly, and not synced.
+        """
         import pyarrow
         from pyarrow import parquet
 
@@ -124,39 +127,15 @@ class Rows:
 
 
 def _marked(schema: "pyarrow.Schema") -> "pyarrow.Schema":
-    """The schema with a mark at times in seconds. Parquet has none, so they are written as milliseconds, and the mark
-    tells the command what they were."""
+    """The schema with a mark at times, and times of day, in seconds. Parquet has none, so they are
+    written as milliseconds, and the mark tells the command what they were."""
     import pyarrow
 
     for position, field in enumerate(schema):
-        if pyarrow.types.is_timestamp(field.type) and field.type.unit == "s":
+        has_unit = pyarrow.types.is_timestamp(field.type) or pyarrow.types.is_time32(field.type)
+        if has_unit and field.type.unit == "s":
             schema = schema.set(position, field.with_metadata({"bedload.unit": "s"}))
     return schema
-
-
-@contextlib.contextmanager
-def unfinished(path: Any, options: Mapping[str, Any]) -> Iterator[Any]:
-    """Another name for a file beside ``path``, which takes its place unless there is an exception: pyarrow's writers
-    finish a file that lacks rows, too. Devices, URIs, paths of a ``filesystem`` and open files are written at once."""
-    if not isinstance(path, (str, os.PathLike)) or options.get("filesystem"):
-        yield path
-        return
-    # As pyarrow does: the name of a file that exists is no URI.
-    path = os.path.expanduser(path)
-    is_other = not os.path.isfile(path) if os.path.exists(path) else bool(_URI.match(path))
-    if is_other:
-        yield path
-        return
-    # A link stays one, and the file to which it leads is replaced.
-    target = os.path.realpath(path)
-    part = f"{target}.unfinished-{secrets.token_hex(3)}"
-    try:
-        yield part
-        os.replace(part, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(part)
-        raise
 
 
 def row_of(names: Iterable[str], values: Iterable[Any], kinds: Dict[str, TimeType]) -> Dict[str, Any]:
