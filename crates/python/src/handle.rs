@@ -1,18 +1,21 @@
 //! A store that may be closed while objects of Python refer to it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use pyo3::prelude::*;
 
 use crate::error;
 use crate::moment::{Moment, forget_dropped};
+use crate::process::Process;
 
 /// A store until it is closed, and the snapshots of it that are held.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    path: PathBuf,
-    opened_by: u32,
+    process: Process,
+    /// Whether `take` was called. It is no lock, so a forked child may read it.
+    is_closed: AtomicBool,
     store: RwLock<Option<bedload::Store>>,
     /// Held by commits, so that closing can wait for them.
     commits: RwLock<()>,
@@ -22,8 +25,8 @@ pub(crate) struct Handle {
 impl Handle {
     pub(crate) fn new(path: PathBuf, store: bedload::Store) -> Self {
         Self {
-            path,
-            opened_by: std::process::id(),
+            process: Process::opened(path),
+            is_closed: AtomicBool::new(false),
             store: RwLock::new(Some(store)),
             commits: RwLock::default(),
             moments: Mutex::default(),
@@ -31,7 +34,7 @@ impl Handle {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.process.path()
     }
 
     pub(crate) fn store(&self) -> PyResult<bedload::Store> {
@@ -40,7 +43,7 @@ impl Handle {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.open_store().is_none()
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// The present state, until this store is closed.
@@ -57,15 +60,9 @@ impl Handle {
         work(self.open_store().ok_or_else(|| self.closed())?)
     }
 
-    /// Fails in a forked child. It takes no lock, which a thread of the parent may have held.
+    /// Fails in a forked child.
     fn check_process(&self) -> PyResult<()> {
-        if self.opened_by == std::process::id() {
-            return Ok(());
-        }
-        Err(error::of_store(bedload::Error::Inherited {
-            path: self.path.clone(),
-            opened_by: self.opened_by,
-        }))
+        self.process.check().map_err(error::of_store)
     }
 
     fn open_store(&self) -> Option<bedload::Store> {
@@ -75,7 +72,7 @@ impl Handle {
     fn open_moment(&self) -> Option<Arc<Moment>> {
         // Locked first, so that no moment of an open store escapes `take`.
         let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-        let moment = Arc::new(Moment::new(self.open_store()?.snapshot()));
+        let moment = Arc::new(Moment::new(self.process.clone(), self.open_store()?.snapshot()));
         forget_dropped(&mut moments);
         moments.push(Arc::downgrade(&moment));
         Some(moment)
@@ -86,13 +83,17 @@ impl Handle {
     fn closed(&self) -> PyErr {
         error::raise(
             "ClosedError",
-            format!("the store {} is closed", self.path.display()),
+            format!("the store {} is closed", self.path().display()),
         )
     }
 
-    /// Closes the store and the moments of it; `None` if it is closed already. The caller must be
-    /// detached from the interpreter.
+    /// Closes the store and the moments of it; `None` if it is closed already, or in a forked
+    /// child, whose parent goes on with it. The caller must be detached from the interpreter.
     pub(crate) fn take(&self) -> Option<bedload::Store> {
+        self.is_closed.store(true, Ordering::Release);
+        if self.process.is_inherited() {
+            return None;
+        }
         let store = self.store.write().unwrap_or_else(PoisonError::into_inner).take();
         let moments = std::mem::take(&mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner));
         for moment in moments.iter().filter_map(Weak::upgrade) {

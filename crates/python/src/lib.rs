@@ -15,6 +15,7 @@ mod interrupt;
 mod moment;
 mod numpy_columns;
 mod order;
+mod process;
 mod rows;
 mod slices;
 mod store;

@@ -9,6 +9,7 @@ use bedload::{Scan, ScanReader, Snapshot, StopHandle};
 use pyo3::prelude::*;
 
 use crate::error;
+use crate::process::Process;
 
 /// A reader while it has rows and its moment is open, and what ends its search for the next one.
 struct Held {
@@ -19,6 +20,7 @@ struct Held {
 /// A snapshot that its store can take back when it is closed, with the readers of it, which hold
 /// the store open just as well.
 pub(crate) struct Moment {
+    process: Process,
     state: Mutex<State>,
 }
 
@@ -27,8 +29,8 @@ struct State {
     readers: Vec<Weak<Held>>,
 }
 
-/// The moment is closed. Methods that lock it return this, and their callers make the exception:
-/// that may let other threads of Python run, which would wait for the lock and keep the
+/// The moment is closed. Methods return this from where they hold its lock, and make the exception
+/// after that: it may let other threads of Python run, which would wait for the lock and keep the
 /// interpreter.
 #[derive(Debug)]
 pub(crate) struct Closed;
@@ -48,8 +50,9 @@ impl From<Closed> for PyErr {
 }
 
 impl Moment {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
+    pub(crate) fn new(process: Process, snapshot: Snapshot) -> Self {
         Self {
+            process,
             state: Mutex::new(State {
                 snapshot: Some(snapshot),
                 readers: Vec::new(),
@@ -57,13 +60,24 @@ impl Moment {
         }
     }
 
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// The snapshot, if it is open.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot, Closed> {
-        locked(&self.state).snapshot.clone().ok_or(Closed)
+    pub(crate) fn snapshot(&self) -> PyResult<Snapshot> {
+        self.process.check().map_err(error::of_store)?;
+        let snapshot = locked(&self.state).snapshot.clone();
+        Ok(snapshot.ok_or(Closed)?)
     }
 
     /// Reads a scan until the moment is closed.
-    pub(crate) fn reader(self: &Arc<Self>, mut scan: Scan) -> Result<MomentReader, Closed> {
+    pub(crate) fn reader(self: &Arc<Self>, scan: Scan) -> PyResult<MomentReader> {
+        self.process.check().map_err(error::of_store)?;
+        Ok(self.open_reader(scan)?)
+    }
+
+    fn open_reader(self: &Arc<Self>, mut scan: Scan) -> Result<MomentReader, Closed> {
         let (schema, stop) = (scan.schema().clone(), scan.stop_handle());
         let mut state = locked(&self.state);
         if state.snapshot.is_none() {
@@ -74,15 +88,19 @@ impl Moment {
         forget_dropped(&mut state.readers);
         state.readers.push(Arc::downgrade(&held));
         Ok(MomentReader {
+            process: self.process.clone(),
             held,
             schema,
             moment: Some(self.clone()),
         })
     }
 
-    /// Drops the snapshot and its readers. Waits for those that are reading, so the caller must be
-    /// detached from the interpreter.
+    /// Drops the snapshot and its readers; in a forked child, nothing. Waits for those that are
+    /// reading, so the caller must be detached from the interpreter.
     pub(crate) fn close(&self) {
+        if self.process.is_inherited() {
+            return;
+        }
         let (snapshot, readers) = {
             let mut state = locked(&self.state);
             (state.snapshot.take(), std::mem::take(&mut state.readers))
@@ -109,6 +127,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The batches of a scan. Closing its moment makes the next one an error.
 pub(crate) struct MomentReader {
+    process: Process,
     held: Arc<Held>,
     schema: SchemaRef,
     /// Until the last batch: a store that closes finds its readers by their moments.
@@ -127,6 +146,9 @@ impl Iterator for MomentReader {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.moment.as_ref()?;
+        if let Err(inherited) = self.process.check() {
+            return Some(Err(ArrowError::ExternalError(Box::new(inherited))));
+        }
         let closed = || Some(Err(ArrowError::ExternalError(Box::new(Closed))));
         let mut held = locked(&self.held.reader);
         let Some(reader) = held.as_mut() else {

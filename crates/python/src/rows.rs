@@ -23,6 +23,7 @@ use crate::error;
 use crate::interrupt;
 use crate::moment::{Closed, Moment, MomentReader};
 use crate::numpy_columns::columns_of;
+use crate::process::Process;
 
 /// Batches between two looks for Ctrl-C.
 const BATCHES_AT_ONCE: usize = 32;
@@ -119,6 +120,7 @@ impl Rows {
     fn batch_reader(&self, scan: Scan) -> PyResult<BatchReader> {
         let reader = self.moment.reader(scan)?;
         Ok(BatchReader {
+            process: self.moment.process().clone(),
             stop: reader.stop_handle(),
             reader: Detached::new(Arc::new(Mutex::new(reader))),
             searches: !self.conditions.is_empty(),
@@ -380,6 +382,7 @@ impl Rows {
 
 /// Reads batches, and ends at Ctrl-C.
 struct BatchReader {
+    process: Process,
     reader: Detached<Arc<Mutex<MomentReader>>>,
     stop: StopHandle,
     /// Whether many rows may be passed over for one that is wanted.
@@ -389,6 +392,7 @@ struct BatchReader {
 impl BatchReader {
     /// The next batches: fewer than `most` are the last ones.
     fn next(&self, py: Python<'_>, most: usize) -> PyResult<Vec<RecordBatch>> {
+        self.process.check().map_err(error::of_store)?;
         let reader = self.reader.clone();
         let read = move || -> Result<Vec<RecordBatch>, ArrowError> {
             let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);

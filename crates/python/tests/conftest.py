@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Iterator
 
 import bedload
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -37,3 +38,13 @@ def flights() -> pa.Table:
     with gzip.open(FLIGHTS) as file:
         table = pyarrow.csv.read_csv(file)
     return table.filter(pa.compute.is_valid(table["departure"]))
+
+
+@pytest.fixture(scope="session")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "s"
+    rows = 3_000_000
+    columns = {"at": np.arange(rows).astype("datetime64[ms]"), "x": np.random.default_rng(1).random(rows)}
+    with bedload.open(path, create=True, durability="relaxed", page_bytes=4096) as db:
+        db.table("t", columns).append(columns)
+    return path

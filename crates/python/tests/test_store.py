@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import multiprocessing
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import bedload
 import numpy as np
@@ -683,28 +682,6 @@ def test_threads_read_while_others_write(db: bedload.Database) -> None:
     assert table.count() == 9_000
 
 
-def _use(
-    table: bedload.Table, rows: bedload.Rows, begun: Iterator[object], answers: "multiprocessing.Queue[str]"
-) -> None:
-    for use in (lambda: table.append(rows_of([1])), table.count, table.first, rows.to_pyarrow, lambda: next(begun)):
-        try:
-            answers.put(f"no error: {use()!r}")
-        except bedload.InheritedError as error:
-            answers.put(str(error))
-
-
-def test_a_forked_child_is_told(table: bedload.Table) -> None:
-    context = multiprocessing.get_context("fork")
-    answers: multiprocessing.Queue[str] = context.Queue()
-    begun = iter(table.range())
-    child = context.Process(target=_use, args=(table, table.range(), begun, answers))
-    child.start()
-    for _ in range(5):
-        assert "a process must open a store for itself" in answers.get(timeout=30)
-    child.join()
-    assert table.count() == 4
-
-
 INTERRUPTED = """
 import sys, bedload, pyarrow as pa
 schema = pa.schema([("at", pa.timestamp("s"))])
@@ -802,16 +779,6 @@ for attempt in range(20):
             print("stopped")
             break
 """
-
-
-@pytest.fixture(scope="session")
-def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("long") / "s"
-    rows = 3_000_000
-    columns = {"at": np.arange(rows).astype("datetime64[ms]"), "x": np.random.default_rng(1).random(rows)}
-    with bedload.open(path, create=True, durability="relaxed", page_bytes=4096) as db:
-        db.table("t", columns).append(columns)
-    return path
 
 
 @pytest.mark.parametrize(

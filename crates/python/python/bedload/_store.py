@@ -326,7 +326,7 @@ class Snapshot:
         return _range(self._native, table, table, schema, start, stop, columns, where, reverse, limit)
 
     def close(self) -> None:
-        """Lets go of the moment. Its rows end with it."""
+        """Lets go of the moment. Its rows end with it. In a forked child nothing is closed."""
         self._native.close()
 
     def __enter__(self) -> "Snapshot":
@@ -520,7 +520,8 @@ class Database:
 
     def close(self) -> None:
         """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError` from then on. An
-        append in another thread ends with it after the commit that it has begun."""
+        append in another thread ends with it after the commit that it has begun. In a forked child, whose parent goes
+        on with the store, nothing is closed."""
         self._native.close()
 
     def __enter__(self) -> "Database":
