@@ -88,7 +88,7 @@ def test_where_of_types(db: bedload.Database) -> None:
     table = db.table("t", rows, time="at", create=True)
     table.append(rows)
 
-    def count(where: bedload._store.Where) -> int:
+    def count(where: bedload._schema.Where) -> int:
         return table.range(columns=["x"], where=where).count()
 
     assert count({"s": "a"}) == 1

@@ -21,7 +21,8 @@ from ._errors import (
 from ._index import Index
 from ._rows import Rows
 from ._sortedness import Sortedness, sortedness
-from ._store import Database, Snapshot, Table, inspect, open, restore
+from ._store import Database, inspect, open, restore
+from ._table import Snapshot, Table
 
 __version__: str = _native.__version__
 
