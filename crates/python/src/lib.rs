@@ -11,6 +11,7 @@ mod detached;
 mod error;
 mod handle;
 mod index;
+mod info;
 mod interrupt;
 mod moment;
 mod numpy_columns;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use arrow_schema::{FieldRef, SchemaRef};
 use bedload::{Durability, Grid, Layout, Options, VerifyReport};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use crate::arrow_stream::schema_of;
 use crate::detached::Detached;
 use crate::error;
 use crate::handle::Handle;
+use crate::info::info_of;
 use crate::interrupt;
 use crate::moment::Moment;
 use crate::rows::{OfTable, Rows, Where};
@@ -283,45 +284,7 @@ impl Store {
 
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let store = self.handle.store()?;
-        let info = interrupt::wait(py, move || store.info())?;
-        let told = PyDict::new(py);
-        told.set_item("path", info.path)?;
-        told.set_item("format_version", info.format_version)?;
-        told.set_item("page_bytes", info.page_bytes)?;
-        told.set_item("checkpoint", info.checkpoint)?;
-        told.set_item("used_bytes", info.used_bytes)?;
-        told.set_item("file_bytes", info.file_bytes)?;
-        told.set_item("wal_bytes", info.wal_bytes)?;
-        let tables = PyList::empty(py);
-        for table in &info.tables {
-            let of_table = PyDict::new(py);
-            of_table.set_item("name", &table.name)?;
-            of_table.set_item("rows", table.rows)?;
-            of_table.set_item("first", table.first)?;
-            of_table.set_item("last", table.last)?;
-            let (_, _, unit, zone, _) = describe(table.schema.arrow().field(table.schema.time_column()));
-            of_table.set_item("time_type", (unit, zone))?;
-            let layout = if matches!(table.layout, Layout::Sparse(_)) {
-                "sparse"
-            } else {
-                "indexed"
-            };
-            of_table.set_item("layout", layout)?;
-            if let Some(order) = table.order {
-                let measured = PyDict::new(py);
-                measured.set_item("rows", order.total.rows)?;
-                measured.set_item("k", order.total.k)?;
-                measured.set_item("l", order.total.l)?;
-                measured.set_item("late", order.total.below_running_max)?;
-                of_table.set_item("arrival_order", measured)?;
-            }
-            if let Some(density) = table.density {
-                of_table.set_item("density", density.density())?;
-            }
-            tables.append(of_table)?;
-        }
-        told.set_item("tables", tables)?;
-        Ok(told)
+        info_of(py, &interrupt::wait(py, move || store.info())?)
     }
 
     /// Flushes and closes; snapshots and rows of the store end with it. Ctrl-C ends the wait for a

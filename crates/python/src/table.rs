@@ -391,6 +391,12 @@ impl Table {
         py.detach(|| table.set_retention(keep)).map_err(error::of_store)
     }
 
+    /// For how many nanoseconds rows are kept; nothing if for ever.
+    fn retention(&self) -> PyResult<Option<u128>> {
+        let keep = self.table()?.retention().map_err(error::of_store)?;
+        Ok(keep.map(|keep| keep.as_nanos()))
+    }
+
     fn mark(&self, py: Python<'_>) -> PyResult<Mark> {
         let table = self.table()?;
         Ok(Mark {

@@ -552,7 +552,14 @@ def test_backup_verify_info(tmp_path: Path, db: bedload.Database, table: bedload
     assert info["format_version"] >= 1 and info["path"] == db.path
     (told,) = info["tables"]
     assert (told["rows"], told["first"], told["last"]) == (4, (table.first() or {})["at"], (table.last() or {})["at"])
-    assert told["arrival_order"] == {"rows": 4, "k": 1, "l": 2, "late": 2}
+    order = {"rows": 4, "k": 1, "l": 2, "late": 2, "overlapping": 0}
+    assert told["arrival_order"] == {**order, "window": order}
+    assert (told["time"], told["key"], told["retention"]) == ("at", None, None)
+    assert (told["layout"], told["interval"], told["density"]) == ("indexed", None, None)
+    assert told["columns"] == [
+        {"name": "at", "type": 'Timestamp(s, "UTC")', "nullable": False},
+        {"name": "n", "type": "Int64", "nullable": True},
+    ]
     metrics = db.metrics()
     assert metrics["commits"] >= 1 and metrics["rows"] >= 1 and metrics["log_syncs"] >= 1
     assert metrics["flush_longest_seconds"] <= metrics["flush_seconds"]
@@ -874,6 +881,42 @@ def test_threads_that_ask_for_a_new_table_at_once(db: bedload.Database) -> None:
 
 def test_versions() -> None:
     assert bedload.__version__.count(".") == 2
+
+
+def test_info_tells_what_tables_are_made_of(db: bedload.Database) -> None:
+    rows = rows_of([10, 20])
+    db.table("key", rows, key=["n"]).set_retention("1h")
+    sparse = db.table("sparse", rows, layout="sparse", interval=10)
+    sparse.append(rows)
+    sparse.append(rows)
+    db.flush()
+    key, grid = db.info()["tables"]
+    assert (key["key"], key["retention"]) == (["at", "n"], 3600)
+    assert (grid["layout"], grid["interval"], grid["arrival_order"]) == ("sparse", 10, None)
+    density = grid["density"]
+    assert (density["rows"], density["blocks"], density["replaced"]) == (2, 1, 2)
+    assert density["density"] == 2 / density["rows_per_block"] < density["advised_below"]
+    assert density["advises_indexed"] and density["payload_bytes"] > 0 and density["disk_bytes"] > 0
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_retention_that_is_read_can_be_set_again(db: bedload.Database, unit: str) -> None:
+    table = db.table("t", rows_of([], unit))
+    assert table.retention is None
+    for keep in ("7d", 1, 2**63 - 1):
+        table.set_retention(keep)
+        read = table.retention
+        table.set_retention(read)
+        assert table.retention == read
+    assert table.retention == 2**63 - 1
+    other = db.table("t")
+    other.set_retention(dt.timedelta(days=2))
+    assert table.retention == other.retention == np.timedelta64(2, "D") // np.timedelta64(1, unit)
+    table.set_retention(None)
+    assert table.retention is None
+    db.drop_table("t")
+    with pytest.raises(bedload.NotFoundError):
+        _ = table.retention
 
 
 @pytest.mark.parametrize("keep", [dt.timedelta(seconds=15), "15s", 15, np.timedelta64(15, "s")])

@@ -175,7 +175,18 @@ class Database:
         return self._native.backup(os.fspath(to))
 
     def info(self) -> Dict[str, Any]:
-        """Sizes of the store (bytes) and of its tables (rows, first and last time, order of arrival as K and L)."""
+        """Sizes of the store (bytes) and its ``tables``, each a dict.
+
+        A table has its ``name``, ``rows``, the ``first`` and ``last`` time, its columns of ``time``
+        and ``key``, ``columns`` (name, Arrow type, whether it may be null), ``retention`` and, of a
+        sparse one, ``interval`` in ticks, ``layout``, and:
+
+        - ``arrival_order``: the ``rows`` that arrived, their ``k`` and ``l``, how many were
+          ``late``, and how many of these at a time that is in pages (``overlapping``); ``window``
+          has the same of the last complete window. ``None`` of a sparse table.
+        - ``density``: how densely the blocks of a sparse table are filled, with the names of the
+          command's ``info --json``. ``None`` of an indexed one.
+        """
         told = self._native.info()
         told["path"] = os.fspath(told["path"])
         for table in told["tables"]:

@@ -172,6 +172,21 @@ class Table:
         kind = self._schema.kinds[self.time]
         self._native.delete(*bounds(start, stop, kind))
 
+    @property
+    def retention(self) -> Optional[int]:
+        """For how many ticks rows are kept, counted back from the newest; ``None`` for ever.
+        :meth:`set_retention` takes it back unchanged.
+
+        >>> import bedload, tempfile, numpy as np
+        >>> db = bedload.open(tempfile.mkdtemp() + "/store", create=True)
+        >>> table = db.table("t", {"at": np.array(["2026-01-01"], "M8[s]")})
+        >>> table.set_retention("7d")
+        >>> table.retention
+        604800
+        """
+        nanos = self._native.retention()
+        return None if nanos is None else nanos // NANOS[self.unit]
+
     def set_retention(self, keep: Optional[Interval]) -> None:
         """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever. A row with a time
         ahead of the clock counts as one of now. Rows that are too old when they arrive are deleted.

@@ -311,17 +311,52 @@ impl Table {
     /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full
     /// or fails.
     pub fn set_retention(&self, keep: Option<Duration>) -> Result<()> {
-        let tick_nanos: u128 = match self.table.entry.schema.time_unit() {
-            TimeUnit::Second => 1_000_000_000,
-            TimeUnit::Millisecond => 1_000_000,
-            TimeUnit::Microsecond => 1_000,
-            TimeUnit::Nanosecond => 1,
-        };
-        let ticks = keep.map(|keep| u64::try_from(keep.as_nanos().div_ceil(tick_nanos)));
+        let ticks = keep.map(|keep| u64::try_from(keep.as_nanos().div_ceil(self.tick_nanos())));
         let ticks = ticks.transpose().map_err(|_| {
             Error::schema("rows cannot be kept for more ticks of the time column than 64 bits count")
         })?;
         self.shared.engine.set_retention(self.table.entry.id, ticks)
+    }
+
+    /// How long rows are kept, in whole ticks of the time column; `None` for ever.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// assert_eq!(table.retention()?, None);
+    /// table.set_retention(Some(Duration::from_millis(3500)))?;
+    /// assert_eq!(table.retention()?, Some(Duration::from_secs(4)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; the store was inherited through `fork`.
+    pub fn retention(&self) -> Result<Option<Duration>> {
+        self.shared.engine.check_process()?;
+        let (view, _) = self.shared.engine.snapshot();
+        let table = view.catalogue.get(self.table.entry.id);
+        let table = table.ok_or_else(|| Error::NoSuchTable {
+            name: self.name().into(),
+        })?;
+        let tick_nanos = self.tick_nanos();
+        let length = |ticks| Duration::from_nanos_u128(u128::from(ticks) * tick_nanos);
+        Ok(table.entry.retention.map(length))
+    }
+
+    fn tick_nanos(&self) -> u128 {
+        match self.table.entry.schema.time_unit() {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1_000,
+            TimeUnit::Nanosecond => 1,
+        }
     }
 
     /// This moment.
