@@ -17,6 +17,7 @@ mod moment;
 mod numpy_columns;
 mod order;
 mod process;
+mod python_values;
 mod rows;
 mod slices;
 mod store;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -19,9 +18,10 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arrow_stream::column_of;
 use crate::error;
+use crate::python_values::array_of_values;
 
-/// A column on its way in: name, values, which of them are missing, and the unit of values that
-/// count time.
+/// A column on its way in: name, values, which of them are missing, and the unit of an array that
+/// counts time, or the Arrow type of a list.
 pub(crate) type Given<'py> = (
     String,
     Bound<'py, PyAny>,
@@ -29,16 +29,17 @@ pub(crate) type Given<'py> = (
     Option<String>,
 );
 
-/// Rows of columns: arrays of numbers or booleans, lists of text, or columns of Arrow data.
+/// Rows of columns: arrays of numbers or booleans, lists of values, or columns of Arrow data.
 pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
     let mut fields = Vec::with_capacity(columns.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
     for (name, values, missing, unit) in columns {
         let missing = missing.map(|missing| missing.as_array().to_vec());
-        let mut array = array_of(&name, &values, missing)?;
-        if let Some(unit) = unit {
-            array = as_times(&name, &array, &unit)?;
-        }
+        let array = match (values.cast::<PyList>(), unit) {
+            (Ok(values), kind) => listed(&name, values, kind.as_deref().unwrap_or("Utf8"))?,
+            (Err(_), Some(unit)) => as_times(&name, &array_of(&name, &values, missing)?, &unit)?,
+            (Err(_), None) => array_of(&name, &values, missing)?,
+        };
         if let Some(first) = arrays.first().filter(|first| first.len() != array.len()) {
             return Err(error::schema(format!(
                 "column {name:?} has {} rows, and the first column has {}",
@@ -56,14 +57,20 @@ pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
     batch.map_err(|error| error::schema(error.to_string()))
 }
 
+/// A list of values of an Arrow type, which is named as the type is displayed.
+fn listed(name: &str, values: &Bound<'_, PyList>, kind: &str) -> PyResult<ArrayRef> {
+    let to = kind
+        .parse::<DataType>()
+        .map_err(|error| error::schema(error.to_string()))?;
+    let values: Vec<Option<Bound<'_, PyAny>>> = values.extract()?;
+    array_of_values(&values, &to, |row| {
+        let value = values[row].as_ref().map(|value| format!("{value:?}"));
+        let value = value.unwrap_or_default();
+        error::schema(format!("row {row} of column {name:?}: {value} is no {to}"))
+    })
+}
+
 fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -> PyResult<ArrayRef> {
-    if let Ok(texts) = values.cast::<PyList>() {
-        let mut builder = StringBuilder::new();
-        for text in texts {
-            builder.append_option(text.extract::<Option<String>>()?);
-        }
-        return Ok(Arc::new(builder.finish()));
-    }
     if let Some(column) = column_of(values)? {
         return Ok(column);
     }

@@ -1,13 +1,11 @@
 //! Rows of a range of times: read again each time they are asked for, from one snapshot.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, RecordBatch,
-    RecordBatchIterator, StringArray, UInt64Array, new_empty_array,
+    Array, ArrayRef, FixedSizeBinaryArray, Float64Array, RecordBatch, RecordBatchIterator, new_empty_array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat;
@@ -24,6 +22,7 @@ use crate::interrupt;
 use crate::moment::{Closed, Moment, MomentReader};
 use crate::numpy_columns::columns_of;
 use crate::process::Process;
+use crate::python_values::{array_of_values, bytes_of, strictly};
 
 /// Batches between two looks for Ctrl-C.
 const BATCHES_AT_ONCE: usize = 32;
@@ -209,69 +208,16 @@ fn scan_of(
 /// nearest float.
 fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<ArrayRef> {
     let misfit = || error::schema(format!("{value:?} is no value of column {name:?}, which is {to}"));
-    let plain: ArrayRef = match to {
-        DataType::Boolean => Arc::new(BooleanArray::from(vec![
-            value.extract::<bool>().map_err(|_| misfit())?,
-        ])),
-        DataType::Utf8 => Arc::new(StringArray::from(vec![
-            value.extract::<String>().map_err(|_| misfit())?,
-        ])),
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
-            return float_of(value, to)?.ok_or_else(misfit);
-        }
-        // A decimal by its digits: a float would round it.
-        other if other.is_decimal() => Arc::new(StringArray::from(vec![value.str()?.to_string()])),
-        DataType::UInt64 => Arc::new(UInt64Array::from(vec![
-            value.extract::<u64>().map_err(|_| misfit())?,
-        ])),
-        DataType::Binary => Arc::new(BinaryArray::from(vec![
-            bytes_of(value).ok_or_else(misfit)?.as_ref(),
-        ])),
+    match to {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => float_of(value, to)?.ok_or_else(misfit),
         DataType::FixedSizeBinary(width) => {
             let bytes = bytes_of(value).ok_or_else(misfit)?;
             let array = FixedSizeBinaryArray::try_from_iter([bytes].into_iter());
             let array = array.ok().filter(|array| array.value_length() == *width);
-            return Ok(Arc::new(array.ok_or_else(misfit)?));
+            Ok(Arc::new(array.ok_or_else(misfit)?))
         }
-        other
-            if other.is_integer()
-                || matches!(
-                    other,
-                    DataType::Timestamp(..)
-                        | DataType::Date32
-                        | DataType::Time32(_)
-                        | DataType::Time64(_)
-                        | DataType::Duration(_)
-                ) =>
-        {
-            Arc::new(Int64Array::from(vec![
-                value.extract::<i64>().map_err(|_| misfit())?,
-            ]))
-        }
-        other => {
-            return Err(error::schema(format!(
-                "column {name:?} is {other} and cannot be compared"
-            )));
-        }
-    };
-    let plain = match to {
-        DataType::Date32 | DataType::Time32(_) => strictly(&plain, &DataType::Int32)?,
-        _ => plain,
-    };
-    strictly(&plain, to)
-}
-
-/// The bytes of a `bytes` or a `bytearray`.
-fn bytes_of<'v>(value: &'v Bound<'_, PyAny>) -> Option<Cow<'v, [u8]>> {
-    value.extract().ok()
-}
-
-fn strictly(array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
-    let strict = arrow_cast::CastOptions {
-        safe: false,
-        ..Default::default()
-    };
-    arrow_cast::cast_with_options(array, to, &strict).map_err(|error| error::schema(error.to_string()))
+        _ => array_of_values(&[Some(value.clone())], to, |_| misfit()),
+    }
 }
 
 /// A float of a column's type; nothing if `value` is no number, an integer that would be rounded,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import _native
 from ._errors import SchemaError
+from ._values import NO_TARGET, Target, is_of_numpy, is_value, typed
 
 _KEPT = ("D", "s", "ms", "us", "ns")
 
 
-def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Optional[str]]:
+def _given(name: str, values: Any, target: Target) -> Tuple[str, Any, Optional[np.ndarray], Optional[str]]:
+    if isinstance(values, (list, tuple)) and not is_of_numpy(values):
+        listed, arrow_type = typed(name, values, target)
+        return name, listed, None, arrow_type
     values = _with_nulls(values)
     if _is_arrow(values):
         return name, values, None, None
@@ -39,12 +43,11 @@ def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Opti
             ticks = np.where(missing, 0, ticks)
         return name, ticks, missing, unit
     if kind in "OUT":
-        texts: List[Optional[str]] = values.tolist()
+        listed = values.tolist()
         if missing is not None:
-            texts = [None if gone else text for text, gone in zip(texts, missing)]
-        if not all(text is None or isinstance(text, str) for text in texts):
-            raise SchemaError(f"column {name!r} has objects that are not text: use an array of a type of NumPy's")
-        return name, texts, None, None
+            listed = [None if gone else value for value, gone in zip(listed, missing)]
+        listed, arrow_type = typed(name, listed, target)
+        return name, listed, None, arrow_type
     # A field of a structured array may be unaligned, or at a stride that its size does not divide.
     return name, np.require(values, requirements=["C", "A"]), missing, None
 
@@ -74,21 +77,39 @@ def _with_nulls(values: Any) -> Any:
     return pyarrow.Array.from_pandas(series)
 
 
-def source_of(rows: Any) -> Any:
-    """A source of Arrow data: ``rows`` itself, or a batch made of a mapping of columns or of a structured array."""
+def source_of(rows: Any, target: Target = NO_TARGET) -> Any:
+    """A source of Arrow data: ``rows`` itself, or a batch made of columns, rows or a structured array."""
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return _with_index(rows)
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         rows = {name: rows[name] for name in rows.dtype.names}
+    if isinstance(rows, (list, tuple)) and all(isinstance(row, Mapping) for row in rows):
+        rows = _columns_of(rows, target)
     if isinstance(rows, Mapping):
-        return _native.batch_of_columns([_given(str(name), values) for name, values in rows.items()])
+        if all(map(is_value, rows.values())):
+            rows = {name: [value] for name, value in rows.items()}
+        return _native.batch_of_columns([_given(str(name), values, target) for name, values in rows.items()])
     # A relation of DuckDB gives a reader of pyarrow's.
     if callable(reader := getattr(rows, "fetch_arrow_reader", None)):
         return reader()
     raise TypeError(
         f"{type(rows).__name__} holds no rows: give a frame of pandas, Polars, pyarrow or DuckDB, "
-        "a dict of arrays or a structured array"
+        "a dict of columns, a row as a dict, a list of them or a structured array"
     )
+
+
+def _columns_of(rows: Sequence[Mapping[Any, Any]], target: Target) -> Dict[str, List[Any]]:
+    """The columns of rows that are dicts."""
+    if not rows:
+        return {name: [] for name in target.types}
+    columns: Dict[str, List[Any]] = {str(name): [] for row in rows for name in row}
+    for number, row in enumerate(rows):
+        row = {str(name): value for name, value in row.items()}
+        for name, values in columns.items():
+            if name not in row and not target.may_lack(name):
+                raise SchemaError(f"row {number} has no column {name!r}, which another row has")
+            values.append(row.get(name))
+    return columns
 
 
 def _with_index(rows: Any) -> Any:

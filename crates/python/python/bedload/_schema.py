@@ -31,6 +31,7 @@ class Schema:
         self.types = {name: kind for name, kind, *_ in columns}
         self.kinds = {name: TimeType(unit, zone) for name, _, unit, zone, _ in columns if unit is not None}
         self.time = columns[time][0]
+        self.required = [name for name, *_, may_be_null in columns if not may_be_null]
 
     def conditions(self, where: Optional[Where]) -> List[Tuple[str, str, Any]]:
         if where is None:
@@ -68,11 +69,11 @@ class Schema:
         if kind in ("Time32", "Time64"):
             return tick_of_day(value, unit.replace("µ", "u"))
         if self.types.get(name, "").startswith("Decimal"):
-            return _unrounded(value, name, self.types[name])
+            return unrounded(value, name, self.types[name])
         return value
 
 
-def _unrounded(value: Any, name: str, kind: str) -> Any:
+def unrounded(value: Any, name: str, kind: str) -> Any:
     """A number that a column of decimals holds with all its digits."""
     try:
         _, digits, exponent = Decimal(str(value)).as_tuple()
@@ -80,9 +81,10 @@ def _unrounded(value: Any, name: str, kind: str) -> Any:
         exponent = "n"
     if not isinstance(exponent, int):
         raise SchemaError(f"{value!r} is no number, which column {name!r} has")
-    # The type ends with its scale, as in Decimal128(18, 2).
-    finest = -int(kind.rpartition(",")[2].rstrip(")"))
-    number = "".join(map(str, digits))
-    if number.strip("0") and exponent + len(number) - len(number.rstrip("0")) < finest:
+    # The type ends with its precision and scale, as in Decimal128(18, 2).
+    precision, scale = (int(part) for part in kind.rpartition("(")[2].rstrip(")").split(","))
+    number = "".join(map(str, digits)).lstrip("0")
+    places = exponent + len(number) - len(number.rstrip("0"))
+    if number and (places < -scale or exponent + len(number) > precision - scale):
         raise SchemaError(f"{value!r} has more digits than column {name!r}, which is {kind}")
     return value

@@ -12,6 +12,7 @@ from ._errors import SchemaError
 from ._rows import Rows, row_of
 from ._schema import Schema, Where
 from ._times import NANOS, Interval, Time, bounds, interval_ticks, whole
+from ._values import Target
 
 if TYPE_CHECKING:
     import polars
@@ -114,25 +115,41 @@ class Table:
         ``moved`` to its grid and ``collided`` with a later row of the same commit. Of a
         table with a key, ``replaced`` counts the rows that gave way to others.
 
-        ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or DuckDB), a dict of NumPy
-        arrays or of Arrow columns, or a structured array. Columns are found by name. A naive time is one of the table's
-        zone.
+        ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or
+        DuckDB), a dict of columns (NumPy arrays, Arrow columns or lists of Python values), a dict of
+        values, which is one row, a list of such rows, or a structured array. Columns are found by
+        name. A naive time is one of the table's zone. A value that the column's type would change is
+        a :class:`bedload.SchemaError`.
 
         Up to 262,144 rows, with up to 256 MiB of text and bytes, are one commit, all of them or none. A longer stream
         is several: if one fails, those before it stay, and the exception's ``rows_appended`` counts their rows. One
         longer batch is one commit, unless it has more than 1 GiB of text and bytes.
 
-        ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
-        ``"down"``. With ``allow_missing``, columns that the rows lack are null, except the time, columns of a key and
-        those that require values; without it they are an error. ``progress`` is a tqdm bar, or anything with
-        ``update(rows)``.
+        ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``,
+        ``"nearest"`` or ``"down"``. With ``allow_missing``, columns that all rows lack, or one does,
+        are null, except the time, columns of a key and those that require values; without it they
+        are an error. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
+
+        >>> import bedload, datetime, pyarrow, tempfile
+        >>> db = bedload.open(tempfile.mkdtemp() + "/store", create=True)
+        >>> schema = pyarrow.schema({"at": pyarrow.timestamp("s"), "celsius": pyarrow.float64()})
+        >>> table = db.table("readings", schema)
+        >>> at = datetime.datetime(2026, 3, 1)
+        >>> table.append({"at": at, "celsius": 20.5})["rows"]
+        1
+        >>> table.append([{"at": at, "celsius": None}, table.last()])["rows"]
+        2
         """
         polars = sys.modules.get("polars")
         if polars is not None and isinstance(rows, polars.DataFrame):
             from ._polars import with_typed_nulls
 
             rows = with_typed_nulls(rows, self)
-        return self._native.append(source_of(rows), snap, allow_missing, progress)
+        return self._native.append(source_of(rows, self._target(allow_missing)), snap, allow_missing, progress)
+
+    def _target(self, allow_missing: bool) -> Target:
+        required = {*self._schema.required, *(self.key or ())}
+        return Target(self._schema.types, self._schema.kinds, lambda name: allow_missing and name not in required)
 
     def range(
         self,

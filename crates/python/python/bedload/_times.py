@@ -52,6 +52,21 @@ def zone_info(name: str) -> dt.tzinfo:
         raise SchemaError(f"there is no time zone {name!r} on this machine: install the package tzdata") from error
 
 
+def zone_name(value: dt.datetime) -> Optional[str]:
+    """The zone of a time: its IANA name, or its offset where it has no other."""
+    offset = value.utcoffset()
+    if offset is None:
+        return None
+    # Of ``zoneinfo`` and of pytz.
+    name = getattr(value.tzinfo, "key", None) or getattr(value.tzinfo, "zone", None)
+    if name is not None or value.tzinfo is dt.timezone.utc:
+        return name or "UTC"
+    minutes, rest = divmod(offset, dt.timedelta(minutes=1))
+    if rest:
+        raise SchemaError(f"{value!r} has an offset that is not whole in minutes, which no zone of a table has")
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
 def _nanos(value: dt.datetime) -> int:
     """Nanoseconds since 1970 by the calendar and clock of ``value``."""
     since = value.replace(tzinfo=None) - _EPOCH
