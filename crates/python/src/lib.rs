@@ -18,6 +18,7 @@ mod numpy_columns;
 mod order;
 mod process;
 mod python_values;
+mod reports;
 mod rows;
 mod slices;
 mod store;
@@ -43,6 +44,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::open, module)?)?;
     module.add_function(wrap_pyfunction!(store::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(store::salvage, module)?)?;
     module.add_function(wrap_pyfunction!(batch::batch_of_columns, module)?)?;
     module.add_function(wrap_pyfunction!(order::measure, module)?)?;
     module.add_function(wrap_pyfunction!(times::time_nanos, module)?)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use bedload::{Durability, Grid, Layout, Options, VerifyReport};
+use bedload::{Durability, Grid, Layout, Options};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -16,6 +16,7 @@ use crate::handle::Handle;
 use crate::info::info_of;
 use crate::interrupt;
 use crate::moment::Moment;
+use crate::reports::{report_of, salvage_report_of};
 use crate::rows::{OfTable, Rows, Where};
 use crate::table::{Described, Table, describe, describe_all, kept_field};
 
@@ -84,22 +85,17 @@ pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
     Ok(problems.iter().map(ToString::to_string).collect())
 }
 
+/// Copies what is whole in a damaged store into a new one.
+#[pyfunction]
+pub(crate) fn salvage(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    salvage_report_of(py, &interrupt::wait(py, move || bedload::salvage(from, to))?)
+}
+
 /// Copies a backup to the directory of a new store.
 #[pyfunction]
 pub(crate) fn restore(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let report = interrupt::wait(py, move || bedload::restore(from, to))?;
     report_of(py, &report)
-}
-
-fn report_of<'py>(py: Python<'py>, report: &VerifyReport) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("pages", report.pages)?;
-    told.set_item("blocks", report.blocks)?;
-    told.set_item("rows", report.rows)?;
-    told.set_item("log_records", report.log_records)?;
-    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-    told.set_item("problems", problems)?;
-    Ok(told)
 }
 
 #[pymethods]

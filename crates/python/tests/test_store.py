@@ -578,6 +578,37 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
             db.table("t").count()
 
 
+def test_salvage_copies_what_is_whole_and_tells_the_rest(tmp_path: Path) -> None:
+    rows = 100_000
+    with bedload.open(tmp_path / "s", create=True) as db:
+        db.table("t", rows_of([]), create=True).append(rows_of(list(range(rows))))
+        db.table("empty", rows_of([], zone=None))
+    file = tmp_path / "s" / "data"
+    content = bytearray(file.read_bytes())
+    damage = slice(len(content) // 2, len(content) // 2 + 16384)
+    content[damage] = bytes(byte ^ 0x55 for byte in content[damage])
+    file.write_bytes(content)
+    told = bedload.salvage(tmp_path / "s", tmp_path / "saved")
+    assert file.read_bytes() == content
+    assert not told["complete"] and told["problems"] == bedload.inspect(tmp_path / "s") != []
+    saved, empty = told["tables"]
+    assert empty == {"name": "empty", "rows": 0, "missing": 0, "gaps": []}
+    assert (saved["name"], saved["rows"] + saved["missing"]) == ("t", rows)
+    ((first, last),) = saved["gaps"]
+    assert first < last and first.utcoffset() == dt.timedelta(0)
+    with bedload.open(tmp_path / "saved") as db:
+        table = db.table("t")
+        assert table.count() == saved["rows"] < rows
+        assert table.count(first, last + dt.timedelta(seconds=1)) <= 2
+    with pytest.raises(bedload.ExistsError):
+        bedload.salvage(tmp_path / "s", tmp_path / "saved")
+    with pytest.raises(bedload.NotAStoreError):
+        bedload.salvage(tmp_path / "none", tmp_path / "new")
+    whole = bedload.salvage(tmp_path / "saved", tmp_path / "again")
+    assert whole["complete"] and whole["problems"] == []
+    assert whole["tables"][0] == {"name": "t", "rows": saved["rows"], "missing": 0, "gaps": []}
+
+
 def test_closed(tmp_path: Path) -> None:
     db = bedload.open(tmp_path / "s", create=True)
     table = db.table("t", rows_of([]), create=True)

@@ -21,7 +21,7 @@ from ._errors import (
 from ._index import Index
 from ._rows import Rows
 from ._sortedness import Sortedness, sortedness
-from ._store import Database, inspect, open, restore
+from ._store import Database, inspect, open, restore, salvage
 from ._table import Snapshot, Table
 
 __version__: str = _native.__version__
@@ -51,5 +51,6 @@ __all__ = [
     "inspect",
     "open",
     "restore",
+    "salvage",
     "sortedness",
 ]

@@ -28,7 +28,7 @@ class NoSpaceError(DiskError):
 
 
 class CorruptError(Error):
-    """Bytes on disk are not those that a store wrote there. ``bedload salvage`` copies the rest."""
+    """Bytes on disk are not those that a store wrote there. :func:`bedload.salvage` copies the rest."""
 
 
 class NotAStoreError(Error):

@@ -297,3 +297,27 @@ def inspect(path: Path) -> List[str]:
 def restore(backup: Path, to: Path) -> Dict[str, Any]:
     """Copies a backup to where its store is to be, and checks the copy."""
     return _native.restore(os.fspath(backup), os.fspath(to))
+
+
+def salvage(damaged: Path, to: Path) -> Dict[str, Any]:
+    """Copies what is whole in a damaged store into a new one, in the directory ``to``, which must be
+    empty or absent. The damaged store is not changed; nothing may write to it meanwhile. Ctrl-C ends
+    the wait and not the copying.
+
+    Returns a dict: ``complete`` (whether nothing was damaged), ``problems`` (what is, as
+    :func:`inspect` lists it), ``log_records`` (those that were applied) and ``tables``. A table has
+    its ``name``, its ``rows`` in the new store, how many of the last checkpoint are ``missing``
+    (``None`` if that cannot be told), and ``gaps``: pairs of times between which rows may be missing,
+    both included, with ``None`` for no bound.
+
+    >>> import bedload, tempfile
+    >>> path = tempfile.mkdtemp()
+    >>> bedload.open(path + "/store", create=True).close()
+    >>> bedload.salvage(path + "/store", path + "/saved")["complete"]
+    True
+    """
+    told = _native.salvage(os.fspath(damaged), os.fspath(to))
+    for table in told["tables"]:
+        kind = TimeType(*table.pop("time_type"))
+        table["gaps"] = [tuple(None if end is None else of_ticks(end, kind) for end in gap) for gap in table["gaps"]]
+    return told
