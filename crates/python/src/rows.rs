@@ -23,6 +23,7 @@ use crate::moment::{Closed, Moment, MomentReader};
 use crate::numpy_columns::columns_of;
 use crate::process::Process;
 use crate::python_values::{array_of_values, bytes_of, strictly};
+use crate::table::Mark;
 
 /// Batches between two looks for Ctrl-C.
 const BATCHES_AT_ONCE: usize = 32;
@@ -47,6 +48,8 @@ pub(crate) struct OfTable {
     pub(crate) name: String,
     /// The columns that are wanted, if not all under the names that they have in the snapshot.
     pub(crate) schema: Option<Arc<TableSchema>>,
+    /// The mark before which its rows are not wanted.
+    pub(crate) since: Option<bedload::Mark>,
 }
 
 /// A condition as the Python side hands it over: column, sign, constant.
@@ -185,6 +188,7 @@ fn scan_of(
     columns: Option<&[String]>,
 ) -> PyResult<Scan> {
     let scan = match (start, stop) {
+        (None, None) if let Some(mark) = table.since => snapshot.since(&table.name, mark),
         (Some(start), Some(stop)) => snapshot.range(&table.name, start..stop),
         (Some(start), None) => snapshot.range(&table.name, start..),
         (None, Some(stop)) => snapshot.range(&table.name, ..stop),
@@ -286,6 +290,11 @@ impl Rows {
             .iter()
             .map(|field| field.name().clone())
             .collect()
+    }
+
+    /// The moment of these rows.
+    fn mark(&self) -> PyResult<Mark> {
+        Ok(Mark::new(self.scan()?.mark()))
     }
 
     fn count(&self, py: Python<'_>) -> PyResult<u64> {

@@ -324,6 +324,7 @@ impl Snapshot {
             OfTable {
                 name: table,
                 schema: None,
+                since: None,
             },
             start,
             stop,

@@ -16,6 +16,7 @@ use crate::conform::conform;
 use crate::detached::Detached;
 use crate::error;
 use crate::handle::Handle;
+use crate::moment::Moment;
 use crate::rows::{OfTable, Rows, Where, of_stream};
 use crate::slices::{long_bytes, slices};
 use crate::values::object_of;
@@ -76,6 +77,12 @@ pub(crate) struct Mark {
     mark: bedload::Mark,
 }
 
+impl Mark {
+    pub(crate) fn new(mark: bedload::Mark) -> Self {
+        Self { mark }
+    }
+}
+
 /// A table of an open store, found by its name at each call. Another table may have the name since,
 /// with columns that the Python side does not know of, so its number is compared, too. What is read
 /// and appended has the columns, and their names, that the table had when Python asked for it.
@@ -133,6 +140,16 @@ impl Table {
             })
         })?;
         self.as_it_was(&found)
+    }
+
+    /// The table at this moment, of which rows since a mark may be wanted.
+    fn now(&self, since: Option<bedload::Mark>) -> PyResult<(Arc<Moment>, OfTable)> {
+        let moment = self.handle.moment()?;
+        let table = self.table()?;
+        let snapshot = moment.snapshot()?;
+        let name = snapshot.name_of(&table).map_err(error::of_store)?.to_owned();
+        let schema = Some(self.schema.clone());
+        Ok((moment, OfTable { name, schema, since }))
     }
 
     /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become
@@ -327,16 +344,10 @@ impl Table {
         reverse: bool,
         limit: Option<u64>,
     ) -> PyResult<Rows> {
-        let moment = self.handle.moment()?;
-        let table = self.table()?;
-        let snapshot = moment.snapshot()?;
-        let name = snapshot.name_of(&table).map_err(error::of_store)?;
+        let (moment, of_table) = self.now(None)?;
         Rows::new(
-            moment.clone(),
-            OfTable {
-                name: name.to_owned(),
-                schema: Some(self.schema.clone()),
-            },
+            moment,
+            of_table,
             start,
             stop,
             columns,
@@ -344,6 +355,12 @@ impl Table {
             reverse,
             limit,
         )
+    }
+
+    /// The rows that are visible now and were not at a mark.
+    fn since(&self, mark: &Mark, columns: Option<Vec<String>>, conditions: Where<'_>) -> PyResult<Rows> {
+        let (moment, of_table) = self.now(Some(mark.mark))?;
+        Rows::new(moment, of_table, None, None, columns, &conditions, false, None)
     }
 
     /// The values of the row of a time, in the order of the columns.
@@ -399,10 +416,8 @@ impl Table {
 
     fn mark(&self, py: Python<'_>) -> PyResult<Mark> {
         let table = self.table()?;
-        Ok(Mark {
-            // It waits for a commit.
-            mark: py.detach(|| table.mark()),
-        })
+        // It waits for a commit.
+        Ok(Mark::new(py.detach(|| table.mark())))
     }
 
     fn retract_since(&self, py: Python<'_>, mark: &Mark) -> PyResult<()> {

@@ -19,6 +19,10 @@ def rows_of(times: list[int], unit: str = "s", zone: str | None = "UTC") -> pa.T
     return pa.table({"at": pa.array(times, pa.timestamp(unit, zone)), "n": pa.array(range(len(times)), pa.int64())})
 
 
+def numbers(rows: bedload.Rows) -> list[int]:
+    return rows.to_pyarrow()["n"].to_pylist()
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[bedload.Database]:
     with bedload.open(tmp_path / "store", create=True) as db:

@@ -20,12 +20,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from conftest import rows_of
+from conftest import numbers, rows_of
 from tqdm import tqdm
-
-
-def numbers(rows: bedload.Rows) -> list[int]:
-    return rows.to_pyarrow()["n"].to_pylist()
 
 
 def test_range(table: bedload.Table) -> None:

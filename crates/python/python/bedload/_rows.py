@@ -45,6 +45,11 @@ class Rows:
         """How many rows there are; no column is copied unless there is a ``where``."""
         return self._native.count()
 
+    def mark(self) -> "_native.Mark":
+        """The moment of these rows, for :meth:`Table.since`: the rows that are not among them are
+        those since this mark."""
+        return self._native.mark()
+
     def __iter__(self) -> Iterator["_native.Batch"]:
         """Batches of at most 8,192 rows, each an Arrow stream of its own with ``len()``."""
         return iter(self._native)

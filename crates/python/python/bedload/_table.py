@@ -31,13 +31,11 @@ def _range(
     limit: Optional[int],
 ) -> Rows:
     kind = schema.kinds[schema.time]
-    if isinstance(columns, str):
-        columns = [columns]
     if limit is not None and limit < 0:
         raise SchemaError(f"the limit is {limit}; it must not be negative")
     args = (
         *bounds(start, stop, kind),
-        None if columns is None else list(columns),
+        _names(columns),
         schema.conditions(where),
         reverse,
         limit,
@@ -55,6 +53,10 @@ def _range(
     if limit is not None:
         title.append(f"at most {limit}")
     return Rows(rows, ", ".join(title), schema.kinds)
+
+
+def _names(columns: Optional[Iterable[str]]) -> Optional[List[str]]:
+    return [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
 
 class Table:
@@ -164,6 +166,33 @@ class Table:
         """Rows with ``start <= time < stop``, as of now, ascending, or descending if ``reverse``."""
         return _range(self._native, None, self.name, self._schema, start, stop, columns, where, reverse, limit)
 
+    def since(
+        self,
+        mark: "_native.Mark",
+        *,
+        columns: Optional[Iterable[str]] = None,
+        where: Optional[Where] = None,
+    ) -> Rows:
+        """The rows that are visible now and were not at a mark, in order of time, late ones among
+        them. A program that goes on from the mark of the rows it has read (:meth:`Rows.mark`) gets
+        every row once, whatever is appended meanwhile; :meth:`mark` is another moment.
+
+        In a table with a key, a row that took the place of another is new. Rows that were deleted
+        are not told. Not for a sparse table.
+
+        >>> import bedload, tempfile
+        >>> from datetime import datetime
+        >>> db = bedload.open(tempfile.mkdtemp() + "/store", create=True)
+        >>> table = db.table("t", {"at": datetime(2026, 3, 1)})
+        >>> mark = table.mark()
+        >>> told = table.append({"at": [datetime(2026, 3, 2), datetime(2026, 3, 1)]})
+        >>> new = table.since(mark)
+        >>> new.count(), table.since(new.mark()).count()
+        (2, 0)
+        """
+        rows = self._native.since(mark, _names(columns), self._schema.conditions(where))
+        return Rows(rows, f"of {self.name!r}, since a mark", self._schema.kinds)
+
     def count(self, start: Optional[Time] = None, stop: Optional[Time] = None) -> int:
         """How many rows have ``start <= time < stop``."""
         return self.range(start, stop).count()
@@ -215,7 +244,7 @@ class Table:
         self._native.set_retention(None if keep is None else interval_ticks(keep, unit) * NANOS[unit])
 
     def mark(self) -> "_native.Mark":
-        """This moment, for :meth:`retract_since`."""
+        """This moment, for :meth:`retract_since` and :meth:`since`."""
         return self._native.mark()
 
     def retract_since(self, mark: "_native.Mark") -> None:

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{Shared, Table};
 use crate::error::{Error, Result};
+use crate::mark::Mark;
 use crate::rows::TableSchema;
 use crate::scan::Scan;
-use crate::table::{StoredTable, View};
+use crate::table::{Layout, StoredTable, View};
 
 /// The state of all tables at one moment.
 ///
@@ -107,6 +108,69 @@ impl Snapshot {
         let table = self.view.catalogue.named(table)?;
         scan(&self.shared, (&self.view, self.visible), table, times)
     }
+
+    /// The rows of a table that are visible in the snapshot and were not at a mark, in order of
+    /// time, as [`Table::since`] gives those that are visible now.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let rows = |times: Vec<i64>| {
+    /// #     RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(times))])
+    /// # };
+    /// let mark = table.mark();
+    /// table.append(&rows(vec![10, 20])?)?;
+    /// let snapshot = store.snapshot();
+    /// table.append(&rows(vec![15])?)?;
+    /// let new = snapshot.since("t", mark)?;
+    /// assert_eq!((new.count()?, table.since(mark)?.count()?), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such table; the mark is of another one; the table is sparse, whose rows have no
+    /// numbers of their own; the store was inherited through `fork`.
+    pub fn since(&self, table: &str, mark: Mark) -> Result<Scan> {
+        self.shared.engine.check_process()?;
+        let table = self.view.catalogue.named(table)?;
+        scan_since(&self.shared, (&self.view, self.visible), table, mark)
+    }
+}
+
+/// The rows of a table that are visible in a view and were not at a mark.
+pub(super) fn scan_since(
+    shared: &Arc<Shared>,
+    (view, visible): (&Arc<View>, u64),
+    table: &StoredTable,
+    mark: Mark,
+) -> Result<Scan> {
+    check_mark(shared, table, mark)?;
+    if table.layout() != Layout::Indexed {
+        return Err(Error::schema(format!(
+            "table {:?} is sparse: when its rows were appended is not known",
+            table.entry.name
+        )));
+    }
+    let times = view.times_since(table.entry.id, mark.unseen, visible);
+    Ok(scan(shared, (view, visible), table, times)?.since(mark.unseen))
+}
+
+/// Fails unless a mark is one of this table.
+pub(super) fn check_mark(shared: &Shared, table: &StoredTable, mark: Mark) -> Result<()> {
+    if (mark.store, mark.table) == (shared.engine.identity(), table.entry.id) {
+        return Ok(());
+    }
+    Err(Error::schema(format!(
+        "the mark is not one of table {:?}",
+        table.entry.name
+    )))
 }
 
 /// The rows of a table in a range of times, as of a view, in the columns of `table`. The scan keeps

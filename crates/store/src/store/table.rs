@@ -9,7 +9,7 @@ use arrow_schema::TimeUnit;
 
 use super::Shared;
 use super::row::Row;
-use super::snapshot::{Snapshot, scan};
+use super::snapshot::{Snapshot, check_mark, scan, scan_since};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::mark::Mark;
@@ -248,17 +248,8 @@ impl Table {
     /// the table was dropped; the store was inherited through `fork`.
     pub fn since(&self, mark: Mark) -> Result<Scan> {
         self.shared.engine.check_process()?;
-        self.check_mark(mark)?;
-        if self.layout() != Layout::Indexed {
-            return Err(Error::schema(format!(
-                "table {:?} is sparse: when its rows were appended is not known",
-                self.table.entry.name
-            )));
-        }
         let (view, visible) = self.shared.engine.snapshot();
-        let times = view.times_since(self.table.entry.id, mark.unseen, visible);
-        let scan = scan(&self.shared, (&view, visible), &self.table, times)?;
-        Ok(scan.since(mark.unseen))
+        scan_since(&self.shared, (&view, visible), &self.table, mark)
     }
 
     /// Removes all rows whose time lies in a range.
@@ -380,7 +371,7 @@ impl Table {
     /// The mark is of another table; the table is sparse or has a key; the table was dropped; the
     /// disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
-        self.check_mark(mark)?;
+        check_mark(&self.shared, &self.table, mark)?;
         if self.layout() != Layout::Indexed {
             return Err(Error::schema(format!(
                 "table {:?} is sparse: rows that were written over come back from a snapshot alone",
@@ -399,16 +390,6 @@ impl Table {
             at,
         };
         self.shared.engine.delete(self.table.entry.id, deletion)
-    }
-
-    fn check_mark(&self, mark: Mark) -> Result<()> {
-        if (mark.store, mark.table) == (self.shared.engine.identity(), self.table.entry.id) {
-            return Ok(());
-        }
-        Err(Error::schema(format!(
-            "the mark is not one of table {:?}",
-            self.table.entry.name
-        )))
     }
 }
 

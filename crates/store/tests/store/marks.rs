@@ -45,6 +45,33 @@ fn since(table: &Table, mark: Mark) -> Vec<i32> {
 }
 
 #[test]
+fn a_snapshot_has_the_rows_since_a_mark_that_it_was_made_after() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, table) = create(&dir.path().join("store"), Durability::Always);
+    append(&table, &rows(0..3)).expect("appends");
+    let mark = table.mark();
+    append(&table, &rows(3..5)).expect("appends");
+    let snapshot = store.snapshot();
+    append(&table, &rows(5..6)).expect("appends");
+    store.flush().expect("flushes");
+    let new = snapshot.since("t", mark).expect("there");
+    let (of_snapshot, mut numbers) = (new.mark(), Vec::new());
+    numbers.extend(
+        collect(new)
+            .expect("reads")
+            .into_iter()
+            .map(|(_, row)| row.number),
+    );
+    numbers.sort_unstable();
+    assert_eq!((numbers, since(&table, of_snapshot)), (vec![3, 4], vec![5]));
+    let later = snapshot.since("t", table.mark()).expect("there");
+    assert_eq!(later.count().expect("reads"), 0);
+    store.create_table("other", schema()).expect("fresh");
+    let other = store.snapshot().since("other", mark);
+    assert!(matches!(other, Err(Error::Schema { .. })));
+}
+
+#[test]
 fn rows_that_were_not_visible_at_a_mark_come_since_it() {
     for durability in DURABILITIES {
         let dir = tempfile::tempdir().expect("a temporary directory");
