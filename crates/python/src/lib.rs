@@ -25,6 +25,7 @@ mod store;
 mod table;
 mod times;
 mod values;
+mod write_batch;
 
 use pyo3::prelude::*;
 
@@ -36,6 +37,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<store::Snapshot>()?;
     module.add_class::<table::Table>()?;
+    module.add_class::<write_batch::WriteBatch>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::Batches>()?;
     module.add_class::<batch::Batch>()?;

@@ -19,6 +19,7 @@ use crate::moment::Moment;
 use crate::reports::{report_of, salvage_report_of};
 use crate::rows::{OfTable, Rows, Where};
 use crate::table::{Described, Table, describe, describe_all, kept_field};
+use crate::write_batch::WriteBatch;
 
 /// An open store.
 #[pyclass(frozen, module = "bedload._native")]
@@ -214,6 +215,11 @@ impl Store {
         let store = self.handle.store()?;
         py.detach(|| store.rename_table(name, new))
             .map_err(error::of_store)
+    }
+
+    fn write(&self) -> PyResult<WriteBatch> {
+        self.handle.store()?;
+        Ok(WriteBatch::new(self.handle.clone()))
     }
 
     fn snapshot(&self) -> PyResult<Snapshot> {

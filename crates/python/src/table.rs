@@ -105,8 +105,13 @@ impl Table {
         }
     }
 
+    /// The store in which the table is.
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
     /// These columns, if the table is still there.
-    fn schema(&self) -> PyResult<&TableSchema> {
+    pub(crate) fn schema(&self) -> PyResult<&TableSchema> {
         self.table()?;
         Ok(&self.schema)
     }
@@ -131,7 +136,7 @@ impl Table {
     }
 
     /// The table under any name: it may be renamed while rows are appended to it.
-    fn found_in(&self, store: &bedload::Store) -> PyResult<bedload::Table> {
+    pub(crate) fn found_in(&self, store: &bedload::Store) -> PyResult<bedload::Table> {
         let named = |name: &String| store.table(name).ok().filter(|table| table.id() == self.id);
         let found = named(&self.name).or_else(|| store.tables().iter().find_map(named));
         let found = found.ok_or_else(|| {
@@ -205,10 +210,34 @@ fn kept_type(given: &DataType) -> DataType {
     }
 }
 
+/// What is done with a row that is off the grid of a sparse table.
+pub(crate) fn snap_of(name: &str) -> PyResult<Snap> {
+    Ok(match name {
+        "refuse" => Snap::Refuse,
+        "nearest" => Snap::Nearest,
+        "down" => Snap::Down,
+        other => {
+            return Err(error::schema(format!(
+                "{other:?} is not one of \"refuse\", \"nearest\" and \"down\""
+            )));
+        }
+    })
+}
+
+/// What an append did.
+pub(crate) fn counts_of<'py>(py: Python<'py>, appended: &Appended) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("rows", appended.rows)?;
+    told.set_item("moved", appended.moved)?;
+    told.set_item("collided", appended.collided)?;
+    told.set_item("replaced", appended.replaced)?;
+    Ok(told)
+}
+
 #[pymethods]
 impl Table {
     #[getter]
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -250,19 +279,10 @@ impl Table {
         progress: Option<Bound<'py, PyAny>>,
         batch_bytes: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let snap = match snap {
-            "refuse" => Snap::Refuse,
-            "nearest" => Snap::Nearest,
-            "down" => Snap::Down,
-            other => {
-                return Err(error::schema(format!(
-                    "{other:?} is not one of \"refuse\", \"nearest\" and \"down\""
-                )));
-            }
-        };
+        let snap = snap_of(snap)?;
         let schema = self.schema()?;
         let mut reader = reader_of(rows, Some(schema.arrow()))?;
-        let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
+        let mut done = Appended::default();
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();
             let mut left_over = VecDeque::new();
@@ -309,10 +329,10 @@ impl Table {
                     })
                 })?;
                 if let Some(step) = step {
-                    done += step.rows;
-                    moved += step.moved;
-                    collided += step.collided;
-                    replaced += step.replaced;
+                    done.rows += step.rows;
+                    done.moved += step.moved;
+                    done.collided += step.collided;
+                    done.replaced += step.replaced;
                     if let Some(progress) = &progress {
                         progress.call_method1("update", (step.rows,))?;
                     }
@@ -324,15 +344,10 @@ impl Table {
         let outcome = appended_all();
         if let Err(error) = outcome {
             // Rows of commits before the failure stay: the caller learns how many.
-            error.value(py).setattr("rows_appended", done)?;
+            error.value(py).setattr("rows_appended", done.rows)?;
             return Err(error);
         }
-        let told = PyDict::new(py);
-        told.set_item("rows", done)?;
-        told.set_item("moved", moved)?;
-        told.set_item("collided", collided)?;
-        told.set_item("replaced", replaced)?;
-        Ok(told)
+        counts_of(py, &done)
     }
 
     fn range(

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = [
     "docs/python.md",
     "docs/guides/analysis.md",
+    "docs/guides/backfill.md",
     "docs/guides/grafana.md",
     "docs/guides/monitoring.md",
     "docs/guides/readers.md",

@@ -23,6 +23,7 @@ from ._rows import Rows
 from ._sortedness import Sortedness, sortedness
 from ._store import Database, inspect, open, restore, salvage
 from ._table import Snapshot, Table
+from ._write import WriteBatch
 
 __version__: str = _native.__version__
 
@@ -48,6 +49,7 @@ __all__ = [
     "Snapshot",
     "Sortedness",
     "Table",
+    "WriteBatch",
     "inspect",
     "open",
     "restore",

@@ -72,4 +72,4 @@ class OpenForReadingError(Error):
 
 
 class ClosedError(Error):
-    """The store or the snapshot was closed."""
+    """The store or the snapshot was closed, or the changes of ``write`` were committed or dropped."""

@@ -12,6 +12,7 @@ from ._columns import source_of
 from ._errors import ExistsError, NotFoundError, SchemaError
 from ._table import Snapshot, Table
 from ._times import I64_MAX, I64_MIN, Interval, Time, TimeType, interval_ticks, of_ticks, whole
+from ._write import WriteBatch
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -137,6 +138,26 @@ class Database:
         rows that were appended without it are null there. A sparse table loses no columns.
         """
         return Table(self._native.drop_column(table, column))
+
+    def write(self) -> WriteBatch:
+        """Changes of several tables as one commit, at the end of a ``with`` block; none if it raises.
+
+        The changes are made in their order, and durable when the block ends. All rows together must
+        fit in ``head_bytes``, or it is a :class:`bedload.SchemaError`.
+
+        >>> import bedload, tempfile
+        >>> from datetime import datetime
+        >>> db = bedload.open(tempfile.mkdtemp() + "/store", create=True)
+        >>> march = {"at": [datetime(2026, 3, 1), datetime(2026, 3, 2)], "celsius": [20.5, 20.7]}
+        >>> table = db.table("readings", march)
+        >>> for _ in range(2):
+        ...     with db.write() as batch:
+        ...         batch.delete(table, "2026-03", "2026-04")
+        ...         batch.append(table, march)
+        >>> table.count(), batch.appended["rows"]
+        (2, 2)
+        """
+        return WriteBatch(self._native.write())
 
     def snapshot(self) -> Snapshot:
         """All tables at this moment; nothing is copied."""

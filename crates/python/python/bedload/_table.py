@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple, Type
 
 from . import _native
 from ._columns import source_of
@@ -142,12 +142,15 @@ class Table:
         >>> table.append([{"at": at, "celsius": None}, table.last()])["rows"]
         2
         """
+        return self._native.append(self._source(rows, allow_missing), snap, allow_missing, progress)
+
+    def _source(self, rows: Any, allow_missing: bool) -> Any:
         polars = sys.modules.get("polars")
         if polars is not None and isinstance(rows, polars.DataFrame):
             from ._polars import with_typed_nulls
 
             rows = with_typed_nulls(rows, self)
-        return self._native.append(source_of(rows, self._target(allow_missing)), snap, allow_missing, progress)
+        return source_of(rows, self._target(allow_missing))
 
     def _target(self, allow_missing: bool) -> Target:
         required = {*self._schema.required, *(self.key or ())}
@@ -215,8 +218,10 @@ class Table:
 
     def delete(self, start: Optional[Time], stop: Optional[Time]) -> None:
         """Removes the rows with ``start <= time < stop``; ``None`` is no bound."""
-        kind = self._schema.kinds[self.time]
-        self._native.delete(*bounds(start, stop, kind))
+        self._native.delete(*self._bounds(start, stop))
+
+    def _bounds(self, start: Optional[Time], stop: Optional[Time]) -> Tuple[Optional[int], Optional[int]]:
+        return bounds(start, stop, self._schema.kinds[self.time])
 
     @property
     def retention(self) -> Optional[int]:
