@@ -78,7 +78,8 @@ def _with_nulls(values: Any) -> Any:
 
 
 def source_of(rows: Any, target: Target = NO_TARGET) -> Any:
-    """A source of Arrow data: ``rows`` itself, or a batch made of columns, rows or a structured array."""
+    """A source of Arrow data: ``rows`` itself, or a batch made of columns, rows or a structured
+    array."""
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return _with_index(rows)
     if isinstance(rows, np.ndarray) and rows.dtype.names:

@@ -28,7 +28,8 @@ class NoSpaceError(DiskError):
 
 
 class CorruptError(Error):
-    """Bytes on disk are not those that a store wrote there. :func:`bedload.salvage` copies the rest."""
+    """Bytes on disk are not those that a store wrote there. :func:`bedload.salvage` copies the
+    rest."""
 
 
 class NotAStoreError(Error):
@@ -72,4 +73,5 @@ class OpenForReadingError(Error):
 
 
 class ClosedError(Error):
-    """The store or the snapshot was closed, or the changes of ``write`` were committed or dropped."""
+    """The store or the snapshot was closed, or the changes of :meth:`bedload.Database.write` were
+    committed or dropped."""

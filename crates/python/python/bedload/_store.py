@@ -140,7 +140,8 @@ class Database:
         return Table(self._native.drop_column(table, column))
 
     def write(self) -> WriteBatch:
-        """Changes of several tables as one commit, at the end of a ``with`` block; none if it raises.
+        """Changes of several tables as one commit, at the end of a ``with`` block; none if it
+        raises.
 
         The changes are made in their order, and durable when the block ends. All rows together must
         fit in ``head_bytes``, or it is a :class:`bedload.SchemaError`.
@@ -229,9 +230,9 @@ class Database:
         return self._native.metrics()
 
     def close(self) -> None:
-        """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError` from then on. An
-        append in another thread ends with it after the commit that it has begun. In a forked child, whose parent goes
-        on with the store, nothing is closed."""
+        """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError`
+        from then on. An append in another thread ends with it after the commit that it has begun.
+        In a forked child, whose parent goes on with the store, nothing is closed."""
         self._native.close()
 
     def __enter__(self) -> "Database":
@@ -321,15 +322,15 @@ def restore(backup: Path, to: Path) -> Dict[str, Any]:
 
 
 def salvage(damaged: Path, to: Path) -> Dict[str, Any]:
-    """Copies what is whole in a damaged store into a new one, in the directory ``to``, which must be
-    empty or absent. The damaged store is not changed; nothing may write to it meanwhile. Ctrl-C ends
-    the wait and not the copying.
+    """Copies what is whole in a damaged store into a new one, in the directory ``to``, which must
+    be empty or absent. The damaged store is not changed; nothing may write to it meanwhile. Ctrl-C
+    ends the wait and not the copying.
 
     Returns a dict: ``complete`` (whether nothing was damaged), ``problems`` (what is, as
     :func:`inspect` lists it), ``log_records`` (those that were applied) and ``tables``. A table has
     its ``name``, its ``rows`` in the new store, how many of the last checkpoint are ``missing``
-    (``None`` if that cannot be told), and ``gaps``: pairs of times between which rows may be missing,
-    both included, with ``None`` for no bound.
+    (``None`` if that cannot be told), and ``gaps``: pairs of times between which rows may be
+    missing, both included, with ``None`` for no bound.
 
     >>> import bedload, tempfile
     >>> path = tempfile.mkdtemp()

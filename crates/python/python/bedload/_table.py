@@ -118,19 +118,19 @@ class Table:
         table with a key, ``replaced`` counts the rows that gave way to others.
 
         ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or
-        DuckDB), a dict of columns (NumPy arrays, Arrow columns or lists of Python values), a dict of
-        values, which is one row, a list of such rows, or a structured array. Columns are found by
-        name. A naive time is one of the table's zone. A value that the column's type would change is
-        a :class:`bedload.SchemaError`.
+        DuckDB), a dict of columns (NumPy arrays, Arrow columns or lists of Python values), a dict
+        of values, which is one row, a list of such rows, or a structured array. Columns are found
+        by name. A naive time is one of the table's zone. A value that the column's type would
+        change is a :class:`bedload.SchemaError`.
 
         Up to 262,144 rows, with up to 256 MiB of text and bytes, are one commit, all of them or none. A longer stream
         is several: if one fails, those before it stay, and the exception's ``rows_appended`` counts their rows. One
         longer batch is one commit, unless it has more than 1 GiB of text and bytes.
 
         ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``,
-        ``"nearest"`` or ``"down"``. With ``allow_missing``, columns that all rows lack, or one does,
-        are null, except the time, columns of a key and those that require values; without it they
-        are an error. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
+        ``"nearest"`` or ``"down"``. With ``allow_missing``, columns that all rows lack, or one
+        does, are null, except the time, columns of a key and those that require values; without it
+        they are an error. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
 
         >>> import bedload, datetime, pyarrow, tempfile
         >>> db = bedload.open(tempfile.mkdtemp() + "/store", create=True)
