@@ -257,7 +257,7 @@ fn types_of_different_meanings_are_refused() {
 }
 
 proptest! {
-    /// A cast either gives a column that means the same, or names the first value that does not fit.
+    /// A cast gives a column of the same values, or names the first value that does not fit.
     #[test]
     fn each_integer_fits_or_is_named(numbers in prop::collection::vec(prop::option::of(any::<i32>()), 0..50)) {
         let fits = |number: i32| i8::try_from(number >> 20).is_ok() && number % (1 << 20) == 0;

@@ -4,12 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, TimeUnit};
 use bedload::TableSchema;
+use bedload_casts::{Error, cast};
 use bedload_times::{Zone, nanos_per_tick};
 use pyo3::prelude::*;
 
@@ -71,146 +69,51 @@ pub(crate) fn conform(
 }
 
 fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
-    let from = column.data_type();
-    if from == to {
-        return Ok(column.clone());
-    }
-    let lossy = || {
-        refuse(format!(
-            "column {name:?} is {from} and the table's is {to}: values would change"
-        ))
+    // Readings without a zone are of the column's own, by the rule that queries have.
+    let clock = match to {
+        DataType::Timestamp(_, Some(zone)) => {
+            Some(Zone::parse(zone).map_err(|error| refuse(error.to_string()))?)
+        }
+        _ => None,
     };
-    match (from, to) {
-        (DataType::Timestamp(given, zone), DataType::Timestamp(unit, kept)) => {
-            if zone.is_some() && kept.is_none() {
-                return Err(refuse(format!(
-                    "column {name:?} has times of the zone {:?} and the table's times have no zone: convert them first",
-                    zone.as_deref().unwrap_or_default()
-                )));
+    cast(column, to, clock.as_ref()).map_err(|error| refused(&error, column.data_type(), to, name))
+}
+
+/// Why a column is not of the table's type.
+fn refused(error: &Error, from: &DataType, to: &DataType, name: &str) -> PyErr {
+    refuse(match error {
+        Error::Value { row, value, .. } => match (time_unit(from), to) {
+            (Some(given), DataType::Timestamp(unit, _)) if nanos_per_tick(given) < nanos_per_tick(*unit) => {
+                format!(
+                    "row {row} of column {name:?}: {value} is not a whole {}: round the times first, or use a \
+                     table of a finer unit",
+                    name_of(*unit)
+                )
             }
-            check_ticks(column, *given, *unit, name)?;
-            if let (None, Some(kept)) = (zone, kept) {
-                let strict = CastOptions {
-                    safe: false,
-                    ..CastOptions::default()
-                };
-                let ticks = cast_with_options(column, &DataType::Timestamp(*unit, None), &strict)
-                    .map_err(|_| lossy())?;
-                return in_utc(&ticks, *unit, kept, name);
-            }
-        }
-        (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => {
-            // Days in milliseconds need not be whole ones, so they are checked as times are.
-            let unit = match from {
-                DataType::Date64 => TimeUnit::Millisecond,
-                _ => TimeUnit::Second,
-            };
-            let days = cast(column, &DataType::Timestamp(unit, None)).map_err(|_| lossy())?;
-            return conform_column(&days, to, name);
-        }
-        (DataType::Utf8View | DataType::LargeUtf8, DataType::Utf8) => {}
-        (DataType::Dictionary(_, values), DataType::Utf8) if values.is_string() => {}
-        (DataType::Null, _) => {}
-        (DataType::Dictionary(..), _) => {
-            let plain = match from {
-                DataType::Dictionary(_, values) => values.as_ref(),
-                other => other,
-            };
-            let plain = cast(column, plain).map_err(|_| lossy())?;
-            return conform_column(&plain, to, name);
-        }
-        (DataType::Date64, DataType::Date32) => return exact(column, to, name),
-        // pandas and NumPy know no dates: midnights are days.
-        (DataType::Timestamp(unit, None), DataType::Date32) => {
-            check_ticks(column, *unit, TimeUnit::Second, name)?;
-            return exact(column, to, name);
-        }
-        // Arrow has no such cast.
-        (DataType::BinaryView, DataType::FixedSizeBinary(_)) => {
-            let plain = cast(column, &DataType::Binary).map_err(|_| lossy())?;
-            return conform_column(&plain, to, name);
-        }
-        (
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_),
-            DataType::FixedSizeBinary(_) | DataType::Binary,
-        ) => {}
-        (DataType::Time32(_) | DataType::Time64(_), DataType::Time32(_) | DataType::Time64(_))
-        | (DataType::Duration(_), DataType::Duration(_)) => return exact(column, to, name),
-        _ if from.is_numeric() && to.is_numeric() => return exact(column, to, name),
-        _ => {
-            return Err(refuse(format!("column {name:?} is {from}; the table's is {to}")));
-        }
-    }
-    let strict = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    cast_with_options(column, to, &strict).map_err(|error| {
-        refuse(format!(
-            "column {name:?}, which is {from}, does not become {to}: {error}"
-        ))
+            _ => format!("row {row} of column {name:?}: {value} is no {to}: values would change"),
+        },
+        Error::Reading { row, reason } => format!("row {row} of column {name:?}: {reason}"),
+        Error::ZoneLost { zone, .. } => format!(
+            "column {name:?} has times of the zone {zone:?} and the table's times have no zone: convert them first"
+        ),
+        Error::Types { from, to } => format!("column {name:?} is {from}; the table's is {to}"),
+        other => format!("column {name:?}: {other}"),
     })
 }
 
-/// Readings of a zone's clocks as times of that zone, by the rule that queries have.
-fn in_utc(readings: &ArrayRef, unit: TimeUnit, name_of_zone: &Arc<str>, column: &str) -> PyResult<ArrayRef> {
-    let zone = Zone::parse(name_of_zone).map_err(|error| refuse(error.to_string()))?;
-    let ticks = cast(readings, &DataType::Int64).map_err(|error| refuse(error.to_string()))?;
-    let ticks = ticks.as_primitive::<Int64Type>();
-    let mut utc = Vec::with_capacity(ticks.len());
-    for (row, &reading) in ticks.values().iter().enumerate() {
-        // A value under a null may be anything.
-        utc.push(if ticks.is_valid(row) {
-            zone.utc_ticks(reading, unit)
-                .map_err(|error| refuse(format!("row {row} of column {column:?}: {error}")))?
-        } else {
-            0
-        });
-    }
-    let utc: ArrayRef = Arc::new(Int64Array::new(utc.into(), ticks.nulls().cloned()));
-    cast(&utc, &DataType::Timestamp(unit, Some(name_of_zone.clone())))
-        .map_err(|error| refuse(error.to_string()))
-}
-
-/// The column in another type, if casting it back gives what it was.
-fn exact(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
-    let from = column.data_type();
-    let there = cast(column, to).map_err(|error| refuse(error.to_string()))?;
-    let back = cast(&there, from).map_err(|error| refuse(error.to_string()))?;
-    if back.to_data() == column.to_data() || same_values(&back, column) {
-        Ok(there)
-    } else {
-        Err(refuse(format!(
-            "column {name:?} is {from} and the table's is {to}: some values would change"
-        )))
+fn time_unit(from: &DataType) -> Option<TimeUnit> {
+    match from {
+        DataType::Timestamp(unit, _) => Some(*unit),
+        DataType::Date64 => Some(TimeUnit::Millisecond),
+        _ => None,
     }
 }
 
-/// Whether two columns are equal, each NaN to each other NaN.
-fn same_values(one: &ArrayRef, other: &ArrayRef) -> bool {
-    let equal = arrow_ord::cmp::not_distinct(one, other);
-    equal.is_ok_and(|equal| equal.true_count() == equal.len())
-}
-
-/// Refuses times that a coarser unit would round.
-fn check_ticks(column: &ArrayRef, from: TimeUnit, to: TimeUnit, name: &str) -> PyResult<()> {
-    let per_tick = nanos_per_tick(from);
-    if nanos_per_tick(to) <= per_tick {
-        return Ok(());
-    }
-    let divisor = nanos_per_tick(to) / per_tick;
-    let ticks = cast(column, &DataType::Int64).map_err(|error| refuse(error.to_string()))?;
-    let ticks = ticks.as_primitive::<Int64Type>();
-    match (0..ticks.len()).find(|&row| ticks.is_valid(row) && ticks.value(row) % divisor != 0) {
-        None => Ok(()),
-        Some(row) => Err(refuse(format!(
-            "row {row} of column {name:?} is not a whole {}: round the times first, or use a table of a finer unit",
-            match to {
-                TimeUnit::Second => "second",
-                TimeUnit::Millisecond => "millisecond",
-                TimeUnit::Microsecond => "microsecond",
-                TimeUnit::Nanosecond => "nanosecond",
-            }
-        ))),
+fn name_of(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "second",
+        TimeUnit::Millisecond => "millisecond",
+        TimeUnit::Microsecond => "microsecond",
+        TimeUnit::Nanosecond => "nanosecond",
     }
 }

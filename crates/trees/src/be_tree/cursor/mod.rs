@@ -169,8 +169,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     /// Descends again if a run that could not be read is not named any more: it may have been
     /// merged into another since, and its pages may have begun other lives.
     fn descend_unless_named(&mut self, run: &Run, error: Error) -> Result<()> {
-        // Damaged runs have entries before the interval. Its runs are not named where those lie, and
-        // the cursor would return here for ever.
+        // A damaged run may have entries before the interval. No run of the interval is named where
+        // those lie, so the cursor would come back to this one for ever.
         if self.has_gone_back() {
             return Err(error);
         }
