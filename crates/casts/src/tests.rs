@@ -259,7 +259,9 @@ fn types_of_different_meanings_are_refused() {
 proptest! {
     /// A cast gives a column of the same values, or names the first value that does not fit.
     #[test]
-    fn each_integer_fits_or_is_named(numbers in prop::collection::vec(prop::option::of(any::<i32>()), 0..50)) {
+    fn each_integer_fits_or_is_named(
+        numbers in prop::collection::vec(prop::option::of(any::<i32>()), 0..50),
+    ) {
         let fits = |number: i32| i8::try_from(number >> 20).is_ok() && number % (1 << 20) == 0;
         let misfit = numbers.iter().position(|number| !number.is_none_or(fits));
         let scaled = numbers.iter().map(|number| number.map(|number| f64::from(number) / f64::from(1 << 20)));

@@ -31,6 +31,7 @@ mod schema;
 mod seconds;
 mod selection;
 mod sortedness;
+mod sources;
 mod sql;
 mod store;
 mod tables;
@@ -102,6 +103,7 @@ fn dispatch(command: &Command) -> Result<()> {
         Command::Tail(args) => tail::run(args),
         Command::Tables(args) => tables::list(args),
         Command::Info(args) => info::run(args),
+        Command::Sources(args) => sources::run(args),
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Salvage(args) => salvage::run(args),

@@ -17,6 +17,7 @@ pub(crate) use loading::{
 pub(crate) use reading::{QueryArgs, RangeArgs, TailArgs};
 pub(crate) use tables::{
     AddColumnsArgs, DeleteArgs, DropArgs, DropColumnArgs, RenameArgs, RenameColumnArgs, RetentionArgs,
+    SourcesArgs,
 };
 
 /// A durable, embedded time-series store for rows that arrive nearly in order
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Tables(StoreArgs),
     /// Print what a store holds
     Info(InfoArgs),
+    /// Print how many rows of each source a table has
+    Sources(SourcesArgs),
     /// Measure how far a column of a file is from sorted
     Sortedness(SortednessArgs),
     /// Read everything in a store and list what is damaged

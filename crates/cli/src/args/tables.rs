@@ -142,3 +142,21 @@ pub(crate) struct DropArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Print how many rows of each source a table has taken: the counts of ingest --source-id.
+#[derive(Debug, Args)]
+pub(crate) struct SourcesArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// Forget the count of a source: a later run with its id begins at its first row. The rows stay
+    #[arg(long, value_name = "ID")]
+    pub(crate) forget: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -27,6 +27,7 @@ use rustix::event::PollFlags;
 use self::halves::{Tried, commit_in_halves};
 use self::measure::Measure;
 pub(crate) use self::report::Report;
+pub(crate) use self::source::Counted;
 use self::source::Source;
 use self::target::{Found, Target};
 use crate::args::IngestArgs;

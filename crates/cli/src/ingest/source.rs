@@ -42,6 +42,61 @@ struct Position {
     last: i64,
 }
 
+/// How many rows of a source a table has.
+pub(crate) struct Counted {
+    pub(crate) id: String,
+    /// The id of the table.
+    table: u32,
+    position: Position,
+}
+
+impl Counted {
+    /// The counts of a store, in ascending order of the times of their rows.
+    fn all(store: &Store) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        if !store.tables().iter().any(|name| name == SOURCES) {
+            return Ok(all);
+        }
+        for batch in store.table_or_create(SOURCES, schema()?)?.range(..)? {
+            let batch = batch?;
+            let at = batch.column(0).as_primitive::<TimestampMicrosecondType>();
+            let ids = batch.column(1).as_string::<i32>();
+            let tables = batch.column(2).as_primitive::<UInt32Type>();
+            let rows = batch.column(3).as_primitive::<UInt64Type>();
+            let last = batch.column(4).as_primitive::<Int64Type>();
+            all.extend((0..batch.num_rows()).map(|row| Self {
+                id: ids.value(row).to_owned(),
+                table: tables.value(row),
+                position: Position {
+                    at: at.value(row),
+                    rows: rows.value(row),
+                    last: last.value(row),
+                },
+            }));
+        }
+        Ok(all)
+    }
+
+    /// The counts of a table, in order of their ids.
+    pub(crate) fn of_table(store: &Store, table: &Table) -> Result<Vec<Self>> {
+        let mut counts = Self::all(store)?;
+        counts.retain(|counted| counted.table == table.id());
+        counts.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(counts)
+    }
+
+    /// Rows of the source that the table has taken.
+    pub(crate) fn rows(&self) -> u64 {
+        self.position.rows
+    }
+
+    /// Deletes the count, so that a later run begins at the first row.
+    pub(crate) fn forget(&self, store: &Store) -> Result<()> {
+        let at = self.position.at;
+        Ok(store.table(SOURCES)?.delete_range(at..=at)?)
+    }
+}
+
 impl Source {
     /// Looks up how much of the source `table` has.
     pub(super) fn look_up(store: &Store, table: &Table, id: &str) -> Result<Self> {
@@ -51,24 +106,10 @@ impl Source {
             newest: i64::MIN,
             met: 0,
         };
-        if !store.tables().iter().any(|name| name == SOURCES) {
-            return Ok(source);
-        }
-        let positions = store.table_or_create(SOURCES, schema()?)?;
-        for batch in positions.range(..)? {
-            let batch = batch?;
-            let at = batch.column(0).as_primitive::<TimestampMicrosecondType>();
-            let ids = batch.column(1).as_string::<i32>();
-            let tables = batch.column(2).as_primitive::<UInt32Type>();
-            for row in 0..batch.num_rows() {
-                source.newest = at.value(row);
-                if ids.value(row) == id && tables.value(row) == table.id() {
-                    source.position = Some(Position {
-                        at: at.value(row),
-                        rows: batch.column(3).as_primitive::<UInt64Type>().value(row),
-                        last: batch.column(4).as_primitive::<Int64Type>().value(row),
-                    });
-                }
+        for counted in Counted::all(store)? {
+            source.newest = counted.position.at;
+            if counted.id == id && counted.table == table.id() {
+                source.position = Some(counted.position);
             }
         }
         Ok(source)

@@ -120,6 +120,47 @@ fn a_second_run_reads_rows_as_the_first_did() {
 }
 
 #[test]
+fn counts_are_listed_and_forgotten() {
+    let place = Place::new();
+    place.write("rows.csv", csv(1200));
+    place.output(INGEST);
+    assert_eq!(place.output("sources s t"), "      1,200 rows of rows\n");
+    place.output(&INGEST.replace("ingest s t", "ingest s u"));
+    place.output(&INGEST.replace("--source-id rows", "--source-id other"));
+    place.write("rows.csv", csv(1300));
+    place.output(INGEST);
+    assert_eq!(
+        place.output("sources s t"),
+        "      1,200 rows of other\n      1,300 rows of rows\n"
+    );
+    let json = serde_json::json!({
+        "table": "t",
+        "sources": [{ "id": "other", "rows": 1200 }, { "id": "rows", "rows": 1300 }],
+    });
+    assert_eq!(place.json("sources s t --json"), json);
+    assert_eq!(
+        place.run("sources s t --forget none").fails(1),
+        "table t has no source none; there are: other, rows"
+    );
+    assert_eq!(
+        place.output("sources s t --forget rows"),
+        "forgot source rows of table t, which counted 1,300 rows\n"
+    );
+    assert_eq!(place.output("sources s t"), "      1,200 rows of other\n");
+    assert_eq!(place.output("sources s u"), "      1,200 rows of rows\n");
+    assert_eq!(place.json(&format!("{INGEST} --json"))["rows"], 1300);
+    assert_eq!(
+        place.json("sources s t --forget rows --json"),
+        serde_json::json!({ "table": "t", "forgot": "rows", "rows": 1300 })
+    );
+
+    place.output("ingest without t rows.csv --time t --time-unit ms");
+    assert_eq!(place.output("sources without t"), "");
+    place.run("sources s none").fails(1);
+    place.run("sources none t").fails(6);
+}
+
+#[test]
 fn several_files_are_one_input() {
     let place = Place::new();
     let all = csv(900);

@@ -56,6 +56,8 @@ fn keys_of_reports_are_in_the_page_of_the_command() {
         "retention s copy 30d --json".to_owned(),
         "delete s copy --to @2 --json".to_owned(),
         "tables s --json".to_owned(),
+        "sources s indexed --json".to_owned(),
+        "sources s indexed --forget a --json".to_owned(),
         "sortedness a.csv --column t --json".to_owned(),
         "verify s --json".to_owned(),
         "salvage s salvaged --json".to_owned(),
