@@ -57,7 +57,7 @@ pub enum Error {
         from: DataType,
         /// The other type.
         to: DataType,
-        /// What Arrow says.
+        /// Arrow's message.
         reason: String,
     },
 }

@@ -197,9 +197,7 @@ impl Changed {
         let rows = RecordBatch::try_new(self.schema.arrow().clone(), columns);
         rows.map_err(|error| Failure::input(error.to_string()))
     }
-}
 
-impl Changed {
     /// Why a column of some rows does not become one of the new table.
     fn refused(&self, error: &CastError, field: &Field, batch: &RecordBatch) -> Failure {
         let (name, to) = (field.name(), schema::type_name(field.data_type()));

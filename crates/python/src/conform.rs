@@ -69,6 +69,9 @@ pub(crate) fn conform(
 }
 
 fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(column.clone());
+    }
     // Readings without a zone are of the column's own, by the rule that queries have.
     let clock = match to {
         DataType::Timestamp(_, Some(zone)) => {

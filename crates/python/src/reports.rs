@@ -1,4 +1,4 @@
-//! What checks and copies of a store found, as dicts.
+//! Reports of checks and copies of a store, as dicts.
 
 use bedload::{Problem, SalvageReport, SalvagedTable, VerifyReport};
 use pyo3::prelude::*;

@@ -210,7 +210,7 @@ fn kept_type(given: &DataType) -> DataType {
     }
 }
 
-/// What is done with a row that is off the grid of a sparse table.
+/// How a row off the grid of a sparse table is treated.
 pub(crate) fn snap_of(name: &str) -> PyResult<Snap> {
     Ok(match name {
         "refuse" => Snap::Refuse,
@@ -224,7 +224,7 @@ pub(crate) fn snap_of(name: &str) -> PyResult<Snap> {
     })
 }
 
-/// What an append did.
+/// The counts of an append.
 pub(crate) fn counts_of<'py>(py: Python<'py>, appended: &Appended) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     told.set_item("rows", appended.rows)?;

@@ -11,6 +11,7 @@ mod text;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -79,6 +80,17 @@ impl Wanted {
             header: None,
             batch_rows: 64,
             follow: None,
+        }
+    }
+
+    /// The type of a new column: times without a zone have that of the clock on which they were
+    /// read.
+    fn on_clock(&self, inferred: DataType) -> DataType {
+        match (inferred, &self.clock) {
+            (DataType::Timestamp(unit, None), Some(clock)) => {
+                DataType::Timestamp(unit, Some(Arc::from(clock.name())))
+            }
+            (other, _) => other,
         }
     }
 

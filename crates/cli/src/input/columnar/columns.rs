@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::TableSchema;
 use bedload_casts::{Error, check};
-use bedload_times::Zone;
 
 use crate::exit::{Failure, Result};
 use crate::input::Wanted;
@@ -75,7 +74,7 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
             }
             known.clone()
         }
-        None => in_known_zone(of_clock(stored, wanted.clock.as_ref())).map_err(|error| {
+        None => in_known_zone(wanted.on_clock(stored)).map_err(|error| {
             Failure::input(format!(
                 "{file}: column {name}: {error}, so its times could not be shown; leave it out with --columns"
             ))
@@ -96,16 +95,6 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
         }
     }
     Ok(Field::new(name, stored, !is_time && wanted.is_nullable(name)))
-}
-
-/// The type of times that lack a zone and were read on a clock: that of its zone.
-fn of_clock(stored: DataType, clock: Option<&Zone>) -> DataType {
-    match (stored, clock) {
-        (DataType::Timestamp(unit, None), Some(clock)) => {
-            DataType::Timestamp(unit, Some(Arc::from(clock.name())))
-        }
-        (stored, _) => stored,
-    }
 }
 
 /// Why no value of a column becomes one of the table's column.

@@ -215,11 +215,9 @@ impl TextRows {
             None if self.is_json() => infer_objects(fields),
             None => infer_type(values(), &self.wanted.nulls),
         };
-        let data_type = match (data_type, &self.wanted.clock) {
-            (DataType::Timestamp(unit, None), Some(clock)) if inferred => {
-                DataType::Timestamp(unit, Some(Arc::from(clock.name())))
-            }
-            (data_type, _) => data_type,
+        let data_type = match inferred {
+            true => self.wanted.on_clock(data_type),
+            false => data_type,
         };
         // In a table that exists, a file whose times begin with an integer has ticks of the table's
         // unit, unless others are written as times: then integers are mistakes, as they were to the
