@@ -207,6 +207,17 @@ fn harness_reservation_is_kept(index: pg_sys::Oid) -> bool {
     is_kept
 }
 
+/// The generation of a page that had none.
+#[pg_extern(sql = false)]
+fn harness_first_generation(index: pg_sys::Oid) -> i64 {
+    let pages = pages_of(index);
+    let reserved = pages.reserve().expect("a page");
+    let generation = reserved.generation;
+    pages.release(reserved);
+    close(&pages);
+    generation.cast_signed()
+}
+
 /// How many rows an ordered scan by an index finds under a snapshot that sees rows of transactions
 /// under way.
 #[pg_extern(sql = false)]

@@ -103,7 +103,6 @@ impl Index {
 
     /// Creates an empty index in an empty fork.
     pub(crate) fn create(pages: PgPages, form: Form) -> Self {
-        pages.forget();
         let mut meta = pages.extend_block();
         let tree = match BeTree::create(&pages, form.order(), form.row(), config(&pages)) {
             Ok(tree) => tree,

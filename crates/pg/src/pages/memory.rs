@@ -2,9 +2,10 @@
 //! scan that meets many runs reads a page less of each, and a lookup asks most of them without a
 //! pin or a lock.
 //!
-//! A run is never written again under its name while its file lives. So a copy is either true or
-//! not asked for any more; a reader whose list of runs is old finds out by the page below. The
-//! copies of a file that is built a second time within its transaction are dropped.
+//! A run is never written again under its name: its generation rises with each life of its first
+//! page, and begins with the time, so that not even a file that is built again in its transaction,
+//! or another that gets its number, has such a run. So a copy is either true or not asked for any
+//! more; a reader whose list of runs is old finds out by the page below.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -83,16 +84,6 @@ pub(super) fn remember(
                     patience: PATIENCE,
                 };
                 *slot = words().map(copy);
-            }
-        }
-    });
-}
-
-pub(super) fn forget(file: FileName) {
-    COPIES_BY_SLOT.with_borrow_mut(|copies| {
-        for slot in copies {
-            if slot.as_ref().is_some_and(|copy| copy.file == file) {
-                *slot = None;
             }
         }
     });

@@ -169,12 +169,6 @@ impl PgPages {
         self.relation
     }
 
-    /// Forgets what this process remembers of pages, as the relation's file begins again with the
-    /// same name.
-    pub(crate) fn forget(&self) {
-        memory::forget(self.file());
-    }
-
     /// The name of the relation's file.
     pub(crate) fn file(&self) -> compat::FileName {
         // SAFETY: the relation is open.

@@ -402,7 +402,7 @@ impl PgPages {
 /// pinned it stays in its buffer, and without its writer it may become again what it was.
 fn begin_reservation(latch: &mut Latch) -> u64 {
     let page = latch.page_mut();
-    let generation = life(page).map_or(0, |life| life.generation) + 1;
+    let generation = life(page).map_or_else(first_generation, |life| life.generation + 1);
     if is_new(page) {
         init(page);
     }
@@ -413,6 +413,13 @@ fn begin_reservation(latch: &mut Latch) -> u64 {
     };
     set_life(page, reserved);
     generation
+}
+
+/// The generation of a page that has none yet: the time. Another file may get the name of one that
+/// was dropped, and copies of pages in memory are known by file, page and generation.
+fn first_generation() -> u64 {
+    // SAFETY: it only asks for the time.
+    unsafe { pg_sys::GetCurrentTimestamp() }.unsigned_abs()
 }
 
 /// Makes a page an empty one with a standard header, all of its payload in use.

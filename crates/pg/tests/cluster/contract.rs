@@ -9,6 +9,7 @@ use crate::rows::{check, create_table, execute, number};
 pub(crate) fn declare(client: &mut Client) {
     for function in [
         "harness_announced() RETURNS int8[]",
+        "harness_first_generation(regclass) RETURNS int8",
         "harness_first_row_for_the_planner(regclass, regclass) RETURNS int8",
         "harness_store_contract(oid[]) RETURNS int8",
         "harness_tree_contract(oid[], int8, int8) RETURNS int8",
@@ -113,4 +114,18 @@ fn a_reserved_page_is_not_handed_out_again() {
         1
     );
     check(&mut client, "t_k");
+}
+
+/// Sessions keep copies of runs by file, page and generation, and the number of a dropped file may
+/// be given to another one.
+#[test]
+fn no_page_of_another_file_has_the_same_generation() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let generation = "SELECT harness_first_generation('t_k')";
+    let before = number(&mut client, generation);
+    execute(&mut client, "REINDEX INDEX t_k");
+    assert!(number(&mut client, generation) > before);
 }
