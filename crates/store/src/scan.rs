@@ -360,9 +360,12 @@ impl Scan {
     /// A page could not be read or is damaged; the scan was [ended](Self::stop_handle) before all
     /// rows were counted.
     pub fn count(mut self) -> Result<u64> {
-        self.projection = Projection::new(self.table.entry.schema.clone(), Vec::new(), false);
         if let Some(rows) = self.known_count()? {
             return Ok(rows);
+        }
+        // Batches of a scan that has begun have the columns that it began with.
+        if self.rows.is_none() {
+            self.projection = Projection::new(self.table.entry.schema.clone(), Vec::new(), false);
         }
         let rows = self.try_fold(0, |count, batch| {
             batch.map(|batch| count + batch.num_rows() as u64)

@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, ByteArrayType, ByteViewType};
 use arrow_array::{Array, ArrayRef, BooleanArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
 use super::summary::{Summary, summary_of_distinct, summary_of_ints, summary_of_reals, summary_of_strings};
 use super::{WIDE_AS_BYTES, WIDE_AS_INTEGERS};
@@ -13,6 +13,7 @@ use crate::bounds::Bound;
 use crate::error::{Error, Result};
 use crate::floats;
 use crate::ints::{self, Access};
+use crate::limits::MAX_COLUMN_BYTES;
 use crate::native::{Narrow, Wide};
 use crate::strings;
 use crate::types;
@@ -227,7 +228,15 @@ pub(crate) fn unpacked(array: &dyn Array, column: usize) -> Result<ArrayRef> {
     };
     while let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = arrow_select::take::take(dictionary.values(), dictionary.keys(), None);
-        array = values.map_err(|_| unsupported(&array))?;
+        array = values.map_err(|error| match error {
+            // Counted up to the first row that does not fit.
+            ArrowError::OffsetOverflowError(found) => Error::TooLarge {
+                what: "bytes of a column",
+                found,
+                limit: MAX_COLUMN_BYTES,
+            },
+            _ => unsupported(&array),
+        })?;
     }
     if !types::put(array.data_type(), &mut Vec::new()) {
         return Err(unsupported(&array));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, NullArray, StringArray, UInt64Array};
-use bedload_columns::{EncodeOptions, Error, LeafReader, MAX_ROWS, encode};
+use arrow_array::{ArrayRef, DictionaryArray, Int64Array, NullArray, StringArray, UInt32Array, UInt64Array};
+use bedload_columns::{EncodeOptions, Error, LeafReader, MAX_COLUMNS, MAX_ROWS, encode};
 
 use crate::generate::Random;
 
@@ -18,6 +18,30 @@ fn what_does_not_fit_is_refused() {
     assert!(encode(&[numbers(MAX_ROWS)], &options).is_ok());
     let error = encode(&[numbers(MAX_ROWS + 1)], &options).unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: "rows", .. }), "{error}");
+    let error = encode(&vec![numbers(1); MAX_COLUMNS + 1], &options).unwrap_err();
+    assert!(
+        matches!(error, Error::TooLarge { what: "columns", .. }),
+        "{error}"
+    );
+    // The one of 300 MB, the other of 2.7 GB, which no array of its type holds.
+    let long = |bytes, rows| -> ArrayRef {
+        let values = StringArray::from(vec!["x".repeat(bytes)]);
+        let keys = UInt32Array::from(vec![0; rows]);
+        Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+    };
+    for column in [long(300_000_000, 1), long(900_000, 3000)] {
+        let error = encode(&[column], &options).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::TooLarge {
+                    what: "bytes of a column",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
     let error = encode(&[numbers(3), numbers(4)], &options).unwrap_err();
     assert_eq!(error.to_string(), "column 1 has 4 rows, and column 0 has 3");
     let error = encode(&[numbers(3), Arc::new(NullArray::new(3))], &options).unwrap_err();

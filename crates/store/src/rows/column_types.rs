@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray, make_array};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 use arrow_select::take::take;
 
 use crate::error::{Error, Result};
@@ -113,13 +113,14 @@ fn lengths_of_valid(array: &ArrayRef, lengths: impl Iterator<Item = u32>) -> usi
 }
 
 fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
+    let too_large = |len_bytes| Error::TooLarge {
+        what: "a column of one batch".into(),
+        len_bytes,
+        limit_bytes: i32::MAX as usize,
+    };
     let bytes = long_bytes(array);
     if i32::try_from(bytes).is_err() {
-        return Err(Error::TooLarge {
-            what: "a column of one batch".into(),
-            len_bytes: bytes,
-            limit_bytes: i32::MAX as usize,
-        });
+        return Err(too_large(bytes));
     }
     Ok(match array.data_type() {
         DataType::LargeUtf8 => Arc::new(array.as_string::<i64>().iter().collect::<StringArray>()),
@@ -130,7 +131,11 @@ fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
             let dictionary = array.as_any_dictionary();
             let values = stored_array(dictionary.values())?;
             let rows = take(&values, dictionary.keys(), None);
-            rows.map_err(|error| Error::schema(error.to_string()))?
+            rows.map_err(|error| match error {
+                // Counted up to the first row that does not fit.
+                ArrowError::OffsetOverflowError(bytes) => too_large(bytes),
+                other => Error::schema(other.to_string()),
+            })?
         }
         DataType::Timestamp(..) => {
             let stored = stored_type(array.data_type()).clone();

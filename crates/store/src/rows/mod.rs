@@ -59,7 +59,7 @@ pub(crate) use rows_in_order::{RowsInOrder, project};
 pub use salvaged_table::{Gap, SalvagedTable};
 pub use schema::TableSchema;
 pub(crate) use schema::{ColumnPlace, check_columns};
-pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
+pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes, long_rows};
 pub use stop::StopHandle;
 pub(crate) use table_entry::TableEntry;
 pub(crate) use variable::KeptVariable;

@@ -384,28 +384,36 @@ fn variable_bytes(columns: &[ArrayRef]) -> usize {
     Variable::all(columns).map(|column| column.bytes()).sum()
 }
 
-/// Fails if the columns of a row, its time left out, have more than so many bytes. The first row of
-/// the batch is called `first` in the message.
+/// The rows whose columns, the time left out, have more than so many bytes, and how many they have.
+pub(crate) fn long_rows(
+    schema: &TableSchema,
+    batch: &RecordBatch,
+    limit_bytes: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let is_any = batch.num_rows() > 0 && row_bytes_max(schema, batch.columns()) > limit_bytes;
+    let columns: Vec<_> = Variable::all(batch.columns()).collect();
+    let fixed = schema.layout().fixed_len();
+    let rows = if is_any { 0..batch.num_rows() } else { 0..0 };
+    rows.filter_map(move |row| {
+        let of_row = columns.iter().filter_map(|column| column.get(row));
+        let len_bytes = fixed + of_row.map(<[u8]>::len).sum::<usize>();
+        (len_bytes > limit_bytes).then_some((row, len_bytes))
+    })
+}
+
+/// Fails if there are [`long_rows`]. The first row of the batch is called `first` in the message.
 pub(crate) fn check_row_bytes(
     schema: &TableSchema,
     batch: &RecordBatch,
     first: usize,
     limit_bytes: usize,
 ) -> Result<()> {
-    if batch.num_rows() == 0 || row_bytes_max(schema, batch.columns()) <= limit_bytes {
-        return Ok(());
+    match long_rows(schema, batch, limit_bytes).next() {
+        Some((row, len_bytes)) => Err(Error::RowTooLong {
+            row: first + row,
+            len_bytes,
+            limit_bytes,
+        }),
+        None => Ok(()),
     }
-    let columns: Vec<_> = Variable::all(batch.columns()).collect();
-    for row in 0..batch.num_rows() {
-        let of_row = columns.iter().filter_map(|column| column.get(row));
-        let len_bytes = schema.layout().fixed_len() + of_row.map(<[u8]>::len).sum::<usize>();
-        if len_bytes > limit_bytes {
-            return Err(Error::RowTooLong {
-                row: first + row,
-                len_bytes,
-                limit_bytes,
-            });
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use super::snapshot::{Snapshot, check_mark, scan, scan_since};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::mark::Mark;
-use crate::rows::{Deletion, TableSchema, check_row_bytes};
+use crate::rows::{Deletion, TableSchema, long_rows};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable};
 
@@ -139,19 +139,10 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn long_rows(&self, batch: &RecordBatch) -> Result<Vec<usize>> {
-        let (schema, limit_bytes) = (&self.table.entry.schema, self.row_limit_bytes());
+        let schema = &self.table.entry.schema;
         let batch = schema.rows_to_store(batch)?;
-        let (mut found, mut begin) = (Vec::new(), 0);
-        loop {
-            let rest = batch.slice(begin, batch.num_rows() - begin);
-            match check_row_bytes(schema, &rest, begin, limit_bytes) {
-                Err(Error::RowTooLong { row, .. }) => {
-                    found.push(row);
-                    begin = row + 1;
-                }
-                outcome => return outcome.map(|()| found),
-            }
-        }
+        let found = long_rows(schema, &batch, self.row_limit_bytes());
+        Ok(found.map(|(row, _)| row).collect())
     }
 
     /// How rows are kept.

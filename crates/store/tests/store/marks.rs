@@ -72,6 +72,22 @@ fn a_snapshot_has_the_rows_since_a_mark_that_it_was_made_after() {
 }
 
 #[test]
+fn a_scan_since_a_mark_counts_what_it_has_left() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_store, table) = create(&dir.path().join("store"), Durability::Always);
+    append(&table, &rows(0..10)).expect("appends");
+    let mark = table.mark();
+    append(&table, &rows(10..20_000)).expect("appends");
+    let new = || table.since(mark).expect("there");
+    assert_eq!(new().count().expect("reads"), 19_990);
+    for mut scan in [new(), new().with_sequence()] {
+        let first = scan.next().expect("some").expect("reads").num_rows() as u64;
+        assert!((1..19_990).contains(&first));
+        assert_eq!(scan.count().expect("reads"), 19_990 - first);
+    }
+}
+
+#[test]
 fn rows_that_were_not_visible_at_a_mark_come_since_it() {
     for durability in DURABILITIES {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -354,6 +354,29 @@ fn slices_of_long_columns_are_stored() {
     assert!(found[0].column(2).is_null(0));
 }
 
+/// Unpacking them was not begun, and fewer rows would fit.
+#[test]
+fn dictionaries_that_stand_for_too_many_bytes_are_too_large() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = Options::new().create(true);
+    let store = options.open(dir.path().join("s")).expect("created");
+    let long = StringArray::from(vec!["x".repeat(900_000)]);
+    let batch = |rows: u32| {
+        let times = TimestampSecondArray::from_iter_values(0..i64::from(rows));
+        let keys = UInt32Array::from_iter_values((0..rows).map(|_| 0));
+        let texts = DictionaryArray::new(keys, Arc::new(long.clone()));
+        let columns: [(&str, ArrayRef, bool); 2] =
+            [("at", Arc::new(times), false), ("text", Arc::new(texts), true)];
+        RecordBatch::try_from_iter_with_nullable(columns).expect("of one length")
+    };
+    let schema = TableSchema::new(batch(0).schema(), "at").expect("stored");
+    let table = store.create_table("t", schema).expect("fresh");
+    let refused = table.append(&batch(3000)).expect_err("2.7 GB");
+    assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
+    table.append(&batch(3)).expect("appended");
+    assert_eq!(table.range(..).expect("begun").count().expect("read"), 3);
+}
+
 #[test]
 fn decimals_and_bytes_are_filtered() {
     let dir = tempfile::tempdir().expect("a temporary directory");
