@@ -21,8 +21,10 @@ pub(crate) fn of_query(error: &DataFusionError) -> Failure {
         }
         cause = error.source();
     }
-    let message = error.strip_backtrace();
-    match error.find_root() {
+    let root = error.find_root();
+    // The names of the optimizer's rules around it are of no use to who asked.
+    let message = root.strip_backtrace();
+    match root {
         DataFusionError::ResourcesExhausted(_) => Failure::input(format!("{message}; --memory allows more")),
         _ => Failure::input(message),
     }

@@ -2,6 +2,7 @@
 
 mod failure;
 mod memory;
+mod plans;
 mod spill;
 
 use std::collections::HashSet;
@@ -25,6 +26,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
@@ -124,8 +126,13 @@ async fn write(arguments: &Arguments, query: &str, store: &Store) -> Result<()> 
         .with_allow_ddl(false)
         .with_allow_dml(false)
         .with_allow_statements(false);
+    let query = if is_show_tables(query) { TABLES } else { query };
     let frame = session.sql_with_options(query, reading).await;
     let frame = frame.map_err(|error| of_query(&error))?;
+    let is_plan = matches!(
+        frame.logical_plan(),
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
+    );
     let rows = frame.execute_stream().await.map_err(|error| of_query(&error))?;
     if format == Format::Json {
         check_names(&rows.schema())?;
@@ -134,9 +141,22 @@ async fn write(arguments: &Arguments, query: &str, store: &Store) -> Result<()> 
     // Rows are computed on other threads: this one waits for a signal too.
     let mut rows = spawn_buffered(rows, 1);
     while let Some(batch) = rows.next().await {
-        answer.write(&batch.map_err(|error| of_query(&error))?)?;
+        let mut batch = batch.map_err(|error| of_query(&error))?;
+        if is_plan && format == Format::Table {
+            batch = plans::by_lines(&batch).map_err(|error| of_query(&error.into()))?;
+        }
+        answer.write(&batch)?;
     }
     answer.finish()
+}
+
+/// The store's tables, without the views of `information_schema` that `SHOW TABLES` lists too.
+const TABLES: &str = "SELECT table_name FROM information_schema.tables \
+     WHERE table_schema = 'tables' ORDER BY table_name";
+
+fn is_show_tables(query: &str) -> bool {
+    let words = query.trim().trim_end_matches(';').split_whitespace();
+    words.map(str::to_ascii_uppercase).eq(["SHOW", "TABLES"])
 }
 
 /// Fails if two columns have one name, which an object of JSON cannot.
