@@ -93,9 +93,7 @@ impl TableInfo {
         let heads: Vec<_> = view.heads(entry.id).collect();
         let order = table.order().cloned().map(|mut order| {
             for head in &heads {
-                let runs = head.runs(visible);
-                runs.iter().for_each(|run| order.observe(run.arrivals()));
-                order.note_flushed();
+                order.observe_flush(&head.runs(visible));
             }
             order.order()
         });

@@ -219,6 +219,8 @@ impl Engine {
         let on_grid;
         let mut batch = &*stored;
         if let Some(placed) = table.place(batch, snap)? {
+            // While its rows have the numbers that the caller knows.
+            check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
             (appended.moved, appended.collided) = (placed.moved, placed.collided);
             on_grid = placed.apply(&table.entry.schema, batch)?;
             batch = &on_grid;
@@ -293,7 +295,7 @@ impl Engine {
         let (rows, schema) = (batch.num_rows(), &table.entry.schema);
         let row_bytes = SortedRows::bytes_of(schema, batch).div_ceil(rows.max(1)).max(1);
         let part_rows = (self.options.head_bytes / 2 / row_bytes).max(table.part_rows_min(rows));
-        let row_limit = table.row_limit();
+        check_row_bytes(schema, batch, 0, table.row_limit())?;
         let _flushing = self.flush.lock();
         self.check_writable()?;
         let first = self.seal_before(true, rows as u64)?;
@@ -303,7 +305,6 @@ impl Engine {
             }
             for begin in (0..rows).step_by(part_rows) {
                 let part = batch.slice(begin, part_rows.min(rows - begin));
-                check_row_bytes(schema, &part, begin, row_limit)?;
                 let sorted = SortedBatch::new(schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
                 generation.append(table.entry.id, sorted.numbered(first + begin as u64));

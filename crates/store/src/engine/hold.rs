@@ -21,7 +21,7 @@ use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::rows::{EncodedRows, Generation, Head, SortedRows, TableId};
 use crate::table::{StoredTable, View};
-use crate::wal::Record;
+use crate::wal::{BODY_BYTES_MAX, Record};
 
 /// At most one in this many rows of a head is held back, as each is logged again. Where most late
 /// rows are later than that, none is.
@@ -93,10 +93,13 @@ fn split(table: &StoredTable, head: &Head) -> Result<Option<(Held, EncodedRows)>
         return Ok(None);
     };
     let schema = &table.entry.schema;
-    // Text too long for one array is not held back.
+    // Text too long for one array is not held back, nor what is too long for a record.
     let Ok((flushed, held)) = head.split_after(time) else {
         return Ok(None);
     };
+    if held.bytes() > BODY_BYTES_MAX {
+        return Ok(None);
+    }
     let encoded = EncodedRows::of_columns(schema, held.columns());
     let table = table.entry.id;
     Ok(Some((Held { table, flushed, held }, encoded)))

@@ -1,10 +1,13 @@
 //! The order in which the rows of a table arrived: how far from sorted, estimated as they are
 //! flushed.
 
+use std::sync::Arc;
+
 use bedload_sortedness::{Estimate, Estimator, SavedOrder};
 use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
+use super::sorted_rows::SortedRows;
 
 /// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has
 /// it: all of them, and the last 65,536 or more that are a window. Rows that were deleted since
@@ -85,7 +88,7 @@ const fn time(key: u64) -> i64 {
 
 impl ArrivalMeasure {
     /// Observes rows of these times, in order of arrival.
-    pub(crate) fn observe(&mut self, times: &[i64]) {
+    fn observe(&mut self, times: &[i64]) {
         for &time in times {
             self.estimator.observe(key(time));
         }
@@ -102,10 +105,13 @@ impl ArrivalMeasure {
         self.estimator.stored_max().map(time)
     }
 
-    /// Everything observed so far goes into pages.
-    pub(crate) fn note_flushed(&mut self) {
-        if let Some(max) = self.estimator.max() {
-            self.estimator.note_stored(max);
+    /// Observes the rows that arrived with these runs, in order of arrival. The runs go into pages:
+    /// of a run that was split, some rows may be held back.
+    pub(crate) fn observe_flush(&mut self, runs: &[Arc<SortedRows>]) {
+        runs.iter().for_each(|run| self.observe(run.arrivals()));
+        let last = |run: &Arc<SortedRows>| run.len().checked_sub(1).map(|last| run.place(last).0);
+        if let Some(latest) = runs.iter().filter_map(last).max() {
+            self.estimator.note_stored(key(latest));
         }
         self.lateness.age();
     }

@@ -101,13 +101,19 @@ impl TableSchema {
     }
 
     /// Whether users once saw the columns of `other`, under any names, of rows that are stored with
-    /// these.
+    /// these. Time and key stay what they are, and no column comes to require values.
     pub(crate) fn has_had(&self, other: &Self) -> bool {
-        let others = other.arrow.fields().iter().zip(other.stored_positions());
-        others.into_iter().all(|(other, position)| {
+        let positions = other.stored_positions();
+        let at = |&column: &usize| positions.get(column).copied();
+        let key = other.key.as_ref().map(|key| key.iter().filter_map(at).collect());
+        let others = other.arrow.fields().iter().zip(&positions);
+        let mut are_alike = others.map(|(other, &position)| {
             let own = self.arrow.fields().get(position);
-            own.is_some_and(|own| own.data_type() == other.data_type())
-        })
+            own.is_some_and(|own| {
+                own.data_type() == other.data_type() && (own.is_nullable() || !other.is_nullable())
+            })
+        });
+        at(&other.time) == Some(self.time) && self.key == key && are_alike.all(|is_alike| is_alike)
     }
 
     /// The schema of rows that are stored with these, or the first of these, for users who see the

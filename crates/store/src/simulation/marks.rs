@@ -49,21 +49,30 @@ impl Writer {
         self.appended.extend(ids);
     }
 
-    /// Begins a long batch and gives it up at its last row.
+    /// Begins a long batch, for which there is no space.
     fn fail(&mut self) {
         let ids = self.next..self.next + LONG;
         self.next = ids.end;
-        let last = ids.end - 1;
-        let rows = batch(ids, |id| {
-            if id == last {
-                "x".repeat(2 << 20)
-            } else {
-                String::new()
-            }
-        });
-        let failed = self.table.append(&rows);
-        assert!(matches!(failed, Err(Error::RowTooLong { .. })), "{failed:?}");
+        let failed = self.table.append(&batch(ids, |_| String::new()));
+        assert!(matches!(failed, Err(Error::NoSpace { .. })), "{failed:?}");
     }
+}
+
+/// Lets the next call fail, as the disk is full.
+fn be_full(disk: &SimDisk) {
+    disk.set_fault(Some(Fault {
+        call: disk.calls() + 1,
+        kind: FaultKind::NoSpace,
+    }));
+}
+
+/// Lets the call after each write to the data file fail, as the disk is full.
+fn be_full_after_writes(disk: &SimDisk) {
+    let again = disk.clone();
+    disk.interrupt(Access::Write, &data_file(), move || {
+        be_full(&again);
+        be_full_after_writes(&again);
+    });
 }
 
 /// A reader, and the scans of what it has found new each time.
@@ -131,6 +140,8 @@ struct Others {
     writer: Writer,
     readers: Vec<Reader>,
     writes: usize,
+    /// Whether the disk is full after the next write.
+    is_full: bool,
 }
 
 impl Others {
@@ -151,6 +162,9 @@ impl Others {
                 }
                 if others.writes % 7 == 2 && others.readers.len() < 8 {
                     others.readers.push(Reader::beside(&others.disk));
+                }
+                if others.is_full {
+                    be_full(&others.disk);
                 }
             }
             Self::interrupt(others);
@@ -174,11 +188,15 @@ fn a_reader_that_goes_from_mark_to_mark_finds_each_row_once_beside_long_batches(
         writer,
         readers,
         writes: 0,
+        is_full: false,
     }));
+    let be_full = |is_full| others.lock().expect("no panic").is_full = is_full;
     Others::interrupt(others.clone());
     for _ in 0..2 {
         long.append(LONG);
+        be_full(true);
         long.fail();
+        be_full(false);
         long.append(LONG);
         long.append(5);
     }
@@ -253,12 +271,15 @@ fn a_reader_that_is_overtaken_between_two_long_batches_finds_both() {
     let writer = Arc::new(Mutex::new(writer));
     let others = writer.clone();
     let (ended, has_ended) = channel();
+    let full = disk.clone();
     let overtake = move || {
         go_on.send(()).expect("is waited for");
         let long = first.join().expect("no panic");
         let mut writer = others.lock().expect("no panic");
         writer.append(1);
+        be_full_after_writes(&full);
         writer.fail();
+        full.interrupt(Access::Write, &data_file(), || {});
         writer.append(1);
         ended.send(long.appended).expect("is waited for");
     };

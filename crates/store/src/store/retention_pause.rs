@@ -20,7 +20,7 @@ impl RetentionPause {
     ///
     /// # Errors
     ///
-    /// The table was dropped; the disk is full or fails.
+    /// The disk is full or fails.
     pub fn end(self) -> Result<()> {
         let table = self.table.clone();
         drop(self);

@@ -243,6 +243,44 @@ fn handles_scans_and_snapshots_keep_the_column() {
 }
 
 #[test]
+fn a_handle_takes_no_time_key_or_nulls_that_the_table_never_had() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let schema = |time, key: &[&str], is_nullable| {
+        let of_time = DataType::Timestamp(TimeUnit::Millisecond, None);
+        let fields = vec![
+            Field::new("at", of_time.clone(), false),
+            Field::new("seen", of_time, false),
+            Field::new("x", DataType::Int64, is_nullable),
+            Field::new("y", DataType::Int64, is_nullable),
+        ];
+        let schema = TableSchema::new(Arc::new(Schema::new(fields)), time).expect("storable");
+        match key {
+            [] => schema,
+            key => schema.with_key(key).expect("it has it"),
+        }
+    };
+    let table = store
+        .create_table("t", schema("at", &["x"], false))
+        .expect("fresh");
+    for other in [
+        schema("at", &["x"], true),
+        schema("at", &[], false),
+        schema("at", &["y"], false),
+        schema("seen", &["x"], false),
+    ] {
+        let refused = table.with_schema(&other);
+        assert!(matches!(refused, Err(Error::Schema { .. })), "{refused:?}");
+        let scan = table.range(..).expect("there").with_schema(&other);
+        assert!(matches!(scan, Err(Error::Schema { .. })));
+    }
+    let same = table
+        .with_schema(&schema("at", &["x"], false))
+        .expect("it has it");
+    assert_eq!(same.schema(), table.schema());
+}
+
+#[test]
 fn a_name_that_was_given_up_can_be_that_of_another_column() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");

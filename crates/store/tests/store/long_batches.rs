@@ -129,8 +129,59 @@ fn a_long_batch_with_a_row_that_is_too_long_changes_nothing() {
         "{error}"
     );
     assert_eq!(read(&table), [(1, 0), (2, 1)]);
+    let mark = table.mark();
     table.append(&batch(vec![3], |_| None)).expect("appends");
     store.flush().expect("flushes");
     assert_eq!(read(&table), [(1, 0), (2, 1), (3, 0)]);
+    table.retract_since(mark).expect("its own");
+    assert_eq!(read(&table), [(1, 0), (2, 1)]);
     assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+/// Its numbers are not in the log, so others get them.
+#[test]
+fn a_mark_after_a_long_batch_that_failed_is_right_once_the_store_was_opened_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let open = || options().open(dir.path().join("store")).expect("opens");
+    let store = open();
+    let table = create(&store, Layout::Indexed);
+    table.append(&batch(vec![1, 2], |_| None)).expect("appends");
+    let times = (0..60_000).collect();
+    let too_long = batch(times, |row| (row == 59_999).then(|| "x".repeat(2 << 20)));
+    table.append(&too_long).expect_err("a row is too long");
+    let mark = table.mark();
+    drop((table, store));
+    let store = open();
+    let table = store.table("t").expect("there");
+    table.append(&batch(vec![3, 4], |_| None)).expect("appends");
+    table.retract_since(mark).expect("its own");
+    assert_eq!(read(&table), [(1, 0), (2, 1)]);
+}
+
+#[test]
+fn a_row_that_is_too_long_is_named_by_its_number_in_the_batch() {
+    const ROWS: usize = 60_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = options().open(dir.path().join("store")).expect("creates");
+    let long = |row: usize| (row == ROWS - 3).then(|| "x".repeat(2 << 20));
+    let in_order = batch((0..).take(ROWS).collect(), long);
+    let sparse = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = create(&store, sparse);
+    let key = TableSchema::new(columns(), "at").and_then(|schema| schema.with_key(&["number"]));
+    let keyed = store
+        .create_table("keyed", key.expect("storable"))
+        .expect("fresh");
+    // Of two rows with the same key the first one goes.
+    let numbers = (0..).take(ROWS).map(|number: i64| number.max(10));
+    let mut doubled = in_order.columns().to_vec();
+    doubled[0] = Arc::new(TimestampSecondArray::from_iter_values(numbers.clone()));
+    doubled[1] = Arc::new(Int64Array::from_iter_values(numbers));
+    let doubled = RecordBatch::try_new(columns(), doubled).expect("columns of one length");
+    for (table, batch) in [(table, in_order), (keyed, doubled)] {
+        let error = table.append(&batch).expect_err("a row is too long");
+        assert!(
+            matches!(error, Error::RowTooLong { row, .. } if row == ROWS - 3),
+            "{error}"
+        );
+    }
 }

@@ -104,12 +104,24 @@ fn each_row_is_counted_where_it_was_flushed_to() {
         rows += 1100;
         assert!(rows < 1_000_000, "no row was held back");
     }
+    // Late among those.
+    let latest = store.info().expect("reads").tables[0].last.expect("some");
+    append(latest - 20..latest);
+    rows += 20;
     store.flush().expect("flushes");
     let (right_edge, root, _) = counted();
     assert_eq!(
         right_edge + root,
         rows,
         "rows that were held back are flushed once"
+    );
+    let order = store.info().expect("reads").tables[0]
+        .order
+        .expect("of a table that is indexed");
+    assert_eq!(
+        (order.total.rows, order.total.overlapping),
+        (rows, root),
+        "and observed once, below the rows that were in pages then"
     );
 }
 

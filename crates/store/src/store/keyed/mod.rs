@@ -26,7 +26,7 @@ use super::Table;
 use super::snapshot::scan;
 use crate::engine::{Begun, Group};
 use crate::error::{Error, Result};
-use crate::rows::{Keys, check_columns, to_stored};
+use crate::rows::{Keys, check_columns, check_row_bytes, to_stored};
 use crate::scan::Scan;
 use crate::table::Layout;
 
@@ -74,6 +74,8 @@ impl Upsert {
         let stored = to_stored(batch)?;
         let batch = stored.as_ref().unwrap_or(batch);
         check_columns(table.schema(), batch)?;
+        // While its rows have the numbers that the caller knows.
+        check_row_bytes(&table.table.entry.schema, batch, 0, table.row_limit_bytes())?;
         let new_times = ticks(table, batch)?;
         let latest = latest(table)?;
         let mut wanted: Vec<i64> = new_times

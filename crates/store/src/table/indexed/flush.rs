@@ -66,11 +66,10 @@ pub(crate) fn flush(
         let removed = delete(&tree, kind, &deletions)?;
         table.rows = table.rows.saturating_sub(removed);
     }
-    let rows = head.in_order();
+    let runs = head.runs(u64::MAX);
+    order.observe_flush(&runs);
+    let rows = RowsInOrder::new(runs);
     let end_sequence = table.end_sequence.max(rows.end_sequence());
-    let runs = rows.runs().iter();
-    runs.for_each(|run| order.observe(run.arrivals()));
-    order.note_flushed();
     let mut rows = rows.without(&deletions);
     // Rows that were deleted make no others too old.
     let expired = expired(&tree, table, (&rows, end_sequence), are_settled)?;
