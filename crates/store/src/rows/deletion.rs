@@ -477,4 +477,20 @@ mod tests {
             }
         }
     }
+
+    /// A mark may be ahead of the rows, where the numbers of a failed append were given up.
+    #[test]
+    fn a_deletion_of_what_never_came_changes_no_other() {
+        let since = |from_sequence, at| Deletion {
+            times: i64::MIN..=i64::MAX,
+            from_sequence,
+            at,
+        };
+        let mut set = Deletions::default();
+        set.put(&since(103, 5));
+        assert!(set.is_empty());
+        set.put(&since(50, 120));
+        assert!((50..120).all(|number| set.covers(0, number)));
+        assert!(!set.covers(0, 49) && !set.covers(0, 120));
+    }
 }
