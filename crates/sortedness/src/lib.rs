@@ -30,7 +30,13 @@ mod readme {}
 
 pub use estimator::{Estimate, Estimator, SavedOrder};
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Words of a bitmap of positions. Few under test, so that bitmaps are given back often.
+const BITMAP_WORDS: usize = if cfg!(test) { 1 } else { 64 };
+/// Positions of a bitmap.
+const BITMAP: u64 = BITMAP_WORDS as u64 * WORD;
+const WORD: u64 = u64::BITS as u64;
 
 /// How far a finished sequence is from sorted.
 ///
@@ -213,8 +219,8 @@ impl<T> Arrivals<T> {
 
 /// Measures K and L from positions of arrival in stable sorted order, as a scan by key yields them.
 ///
-/// One pass; time O(log L) per row, memory O(L): a position that leads the rows seen by `d` takes
-/// space for `d` positions. The [crate documentation](self) explains why that suffices.
+/// One pass; time O(log L) per row, memory O(L), and no more than some 600 bytes per row whatever
+/// the positions are. The [crate documentation](self) explains why that suffices.
 ///
 /// ```
 /// use bedload_sortedness::Displacement;
@@ -233,8 +239,9 @@ pub struct Displacement {
     l: u64,
     /// Every position below this one has been seen; this one has not.
     complete_below: u64,
-    /// Which positions from `complete_below` on have been seen; ends with the greatest seen.
-    seen: VecDeque<bool>,
+    /// Which positions from `complete_below` on have been seen: bitmaps by the number of the
+    /// bitmap.
+    seen: BTreeMap<u64, Box<[u64; BITMAP_WORDS]>>,
     /// Piles that end below `complete_below` and are final.
     final_piles: u64,
     /// The last position on each of the other piles, ascending: pile `i` ends with the smallest
@@ -263,17 +270,9 @@ impl Displacement {
     ///
     /// The position was given before; the row is not counted.
     pub fn push(&mut self, place: u64) -> Result<(), NotAPermutation> {
-        let offset = place
-            .checked_sub(self.complete_below)
-            .and_then(|offset| usize::try_from(offset).ok());
-        let offset = offset.ok_or(NotAPermutation { place })?;
-        if self.seen.get(offset) == Some(&true) {
+        if place < self.complete_below || !self.note_seen(place) {
             return Err(NotAPermutation { place });
         }
-        if offset >= self.seen.len() {
-            self.seen.resize(offset + 1, false);
-        }
-        self.seen[offset] = true;
         self.l = self.l.max(self.rows.abs_diff(place));
         self.rows += 1;
 
@@ -283,15 +282,42 @@ impl Displacement {
             None => self.piles.push_back(place),
         }
 
-        while self.seen.front() == Some(&true) {
-            self.seen.pop_front();
-            self.complete_below += 1;
+        if place == self.complete_below {
+            self.pass_seen();
         }
         while self.piles.front().is_some_and(|&last| last < self.complete_below) {
             self.piles.pop_front();
             self.final_piles += 1;
         }
         Ok(())
+    }
+
+    /// Notes a position; returns whether it is new.
+    fn note_seen(&mut self, place: u64) -> bool {
+        let bitmap = self
+            .seen
+            .entry(place / BITMAP)
+            .or_insert_with(|| Box::new([0; BITMAP_WORDS]));
+        let word = &mut bitmap[word_of(place)];
+        let bit = 1 << (place % WORD);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// Passes all positions that have been seen.
+    fn pass_seen(&mut self) {
+        while let Some(bitmap) = self.seen.get(&(self.complete_below / BITMAP)) {
+            let word = bitmap[word_of(self.complete_below)] >> (self.complete_below % WORD);
+            let seen = u64::from(word.trailing_ones());
+            if seen == 0 {
+                return;
+            }
+            self.complete_below += seen;
+            if self.complete_below.is_multiple_of(BITMAP) {
+                self.seen.pop_first();
+            }
+        }
     }
 
     /// Returns the number of rows seen.
@@ -318,6 +344,12 @@ impl Displacement {
     pub fn l(&self) -> u64 {
         self.l
     }
+}
+
+/// Returns the word of its bitmap that has a position.
+#[expect(clippy::cast_possible_truncation, reason = "a bitmap has few words")]
+const fn word_of(place: u64) -> usize {
+    (place % BITMAP / WORD) as usize
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -386,7 +418,8 @@ mod tests {
             for place in arrivals_in_sorted_order(&keys) {
                 displacement.push(place as u64).unwrap();
                 // A delay below 12 displaces by at most 11 rows in either direction.
-                prop_assert!(displacement.seen.len() <= 2 * 12);
+                // 64 positions each.
+                prop_assert!(displacement.seen.len() <= 2);
                 prop_assert!(displacement.piles.len() <= 2 * 12);
             }
             prop_assert!(displacement.is_complete());
@@ -427,6 +460,18 @@ mod tests {
         displacement.push(1).unwrap();
         assert!(displacement.is_complete());
         assert_eq!(displacement.rows(), 3);
+    }
+
+    #[test]
+    fn any_place_is_taken_in_little_memory() {
+        let mut displacement = Displacement::new();
+        for place in [u64::MAX, 1 << 40, 0, 1 << 50] {
+            displacement.push(place).unwrap();
+            assert_eq!(displacement.push(place), Err(NotAPermutation { place }));
+        }
+        assert_eq!((displacement.rows(), displacement.l()), (4, u64::MAX));
+        assert!(!displacement.is_complete());
+        assert_eq!(displacement.seen.len(), 4);
     }
 
     /// A year of departures, in order of schedule.
