@@ -1,34 +1,38 @@
 //! Estimates K and L of an arriving sequence in constant memory.
 
+use super::ahead::{Ahead, RunnerUp};
+use super::piles::{Mark, Piles};
 use super::share;
 
-/// Pile ends of the patience sort that are kept. A power of two.
-const PILES: usize = 256;
 /// The most keys sampled to estimate ranks; from this many arrivals on, at least half as many.
 const SAMPLES: usize = 1024;
 /// The most samples that are saved.
 const SAVED_SAMPLES: usize = 128;
+/// The most rows between two marks of a pile.
+const MARK_ROWS: u64 = 1024;
 /// One in this many keys too late for the piles has its displacement estimated.
 const LATE_STRIDE: u64 = 32;
 /// More keys than can arrive.
 const COUNT_MAX: u64 = 1 << 60;
 
-/// Estimates K and L of keys as they arrive, in one pass and 10 KiB of memory, at a few nanoseconds
+/// Estimates K and L of keys as they arrive, in one pass and 16 KiB of memory, at a few nanoseconds
 /// per key.
 ///
 /// * **K** by patience sorting, as in [`Displacement`](super::Displacement), but only the last 256
-///   piles are kept. A key that belongs on an older pile counts as out of order, so K is never
-///   underestimated; it is exact as long as displacements stay below 256 rows.
-/// * **L** from lower bounds: the number of arrivals since the greatest key, the number of keys
-///   below another key that was the greatest, and the number of piles above a late key. For keys
-///   too late for the piles, a sample of 512 to 1,024 keys gives the rank so far, within a 512th of
-///   all keys. Only every 32nd of such keys is estimated.
+///   piles are kept, and up to 256 marks of older ones, at most 1,024 rows apart where they are
+///   recent. A key that belongs between two marks is counted as if it belonged after the first, so
+///   K is never underestimated; it is exact as long as displacements stay below 256 rows.
+/// * **L** from lower bounds: the number of arrivals since the greatest key, the numbers of keys
+///   below up to 64 others that were the greatest, and the number of piles above a late key. For
+///   keys too late for the piles, a sample of 512 to 1,024 keys gives the rank so far, within a
+///   512th of all keys. Only every 32nd of such keys is estimated.
 ///
 /// K is within 1 % of the rows of the exact value, and L within 5 % of the rows if K is at most 20
-/// %, else within 10 %. (For keys ahead of their time, L tracks two at most until the overtaken
-/// keys have come; until then it is a lower bound.) This is tested with the (K,L) generator and
-/// with scrambled and reversed keys, and holds also if the state is [saved](Self::save) and
-/// restored on the way.
+/// %, else within 10 %. (For keys ahead of their time, L is a lower bound until the overtaken keys
+/// have come.) This is tested with the (K,L) generator, with scrambled and reversed keys, and with
+/// keys ahead of their time, and holds also if the state is [saved](Self::save) and restored on the
+/// way. It does not hold for K where more than 256 keys ahead of their time come together again and
+/// again: each time may add some 1,000 rows to K, or more if the state is restored meanwhile.
 ///
 /// A key below the greatest [stored](Self::note_stored) key overlaps the stored keys: it cannot be
 /// appended.
@@ -57,19 +61,15 @@ pub struct Estimator {
     stored_max: Option<u64>,
     /// Number of keys that had arrived when the greatest one came.
     max_arrival: u64,
-    /// A former greatest key that is not yet passed, and how many keys below it came after it.
-    runner_up: (u64, u64),
-    /// The ends of the last piles; pile `i` is at index `i` modulo [`PILES`].
-    piles: Box<[u64; PILES]>,
-    pile_count: u64,
-    /// The number of first piles that are unknown even if there is room for them.
-    unknown_piles: u64,
+    /// Former greatest keys.
+    ahead: Ahead,
+    piles: Piles,
     /// Keys that were too late for the piles.
     beyond_piles: u64,
     /// Every `stride`-th key, sorted.
     samples: Vec<u64>,
     stride: u64,
-    /// The row count at which the next sample is taken or the window ends.
+    /// The row count at which the next sample is taken, a pile is marked, or the window ends.
     next_event: u64,
     window_rows: u64,
     /// The total when the present window began; its `l` is that of the present window.
@@ -119,12 +119,15 @@ pub struct SavedOrder {
     pub max: u64,
     /// Number of keys that had arrived when the greatest came, itself included.
     pub max_arrival: u64,
-    /// A former greatest key, and how many keys below it came after it.
-    pub runner_up: (u64, u64),
+    /// Former greatest keys, ascending; at most 48.
+    pub runners_up: Vec<RunnerUp>,
     /// The greatest key that is stored.
     pub stored_max: Option<u64>,
     /// The ends of the last piles, ascending; at most 256.
     pub piles: Vec<u64>,
+    /// Older piles, numbered from 1, with the end that each had once; ascending in both, at most
+    /// 64.
+    pub older_piles: Vec<(u64, u64)>,
     /// Every `stride`-th key, sorted; 128 of them at most.
     pub samples: Vec<u64>,
     /// One in this many keys is sampled.
@@ -190,10 +193,8 @@ impl Estimator {
             max: 0,
             stored_max: None,
             max_arrival: 0,
-            runner_up: (0, 0),
-            piles: Box::new([0; PILES]),
-            pile_count: 0,
-            unknown_piles: 0,
+            ahead: Ahead::new(),
+            piles: Piles::new(),
             beyond_piles: 0,
             samples: Vec::with_capacity(SAMPLES),
             stride: 1,
@@ -242,14 +243,11 @@ impl Estimator {
         self.rows += run.len() as u64;
         self.max = last;
         self.max_arrival = self.rows;
-        // Each key starts a pile, and only the last piles are kept.
-        let (unkept, kept) = run.split_at(run.len().saturating_sub(PILES));
-        self.pile_count += unkept.len() as u64;
-        kept.iter().for_each(|&key| self.push_pile(key));
+        self.piles.extend(run);
     }
 
     /// Observes a key that is below the greatest one or the greatest stored one, or at which a
-    /// sample or window is due.
+    /// sample, mark or window is due.
     #[inline(never)]
     fn observe_otherwise(&mut self, key: u64) {
         self.rows += 1;
@@ -267,12 +265,27 @@ impl Estimator {
     #[inline(always)]
     fn observe_max(&mut self, key: u64) {
         let below = self.rows - 1 - self.max_arrival;
-        if below > 0 && below >= self.runner_up.1 {
-            self.runner_up = (self.max, below);
+        if below > 0 {
+            self.pass_max(below);
         }
         self.max = key;
         self.max_arrival = self.rows;
-        self.push_pile(key);
+        self.piles.push(key);
+    }
+
+    /// Follows the greatest key, which is passed now after keys below it.
+    #[inline(never)]
+    fn pass_max(&mut self, below: u64) {
+        if !self.ahead.is_due(self.rows) {
+            return;
+        }
+        let l = self.ahead.settle();
+        self.raise_l(l);
+        self.ahead.follow(RunnerUp {
+            key: self.max,
+            arrival: self.max_arrival,
+            below,
+        });
     }
 
     /// Returns the estimate for all keys so far.
@@ -280,8 +293,8 @@ impl Estimator {
     pub fn total(&self) -> Estimate {
         Estimate {
             rows: self.rows,
-            k: self.rows - self.pile_count,
-            l: self.l,
+            k: self.rows - self.piles.count(),
+            l: self.l.max(self.ahead.distance()),
             below_running_max: self.below_running_max,
             overlapping: self.overlapping,
         }
@@ -296,11 +309,14 @@ impl Estimator {
     /// Returns the current window: all keys since the last one ended.
     #[must_use]
     pub fn since_window(&self) -> Estimate {
-        self.total().since(&self.window_start, self.window_start.l)
+        let l = self.window_start.l.max(self.ahead.distance());
+        self.total().since(&self.window_start, l)
     }
 
     /// Ends the current window early.
     pub fn end_window(&mut self) {
+        let l = self.ahead.settle();
+        self.raise_l(l);
         self.window = Some(self.since_window());
         self.window_start = Estimate { l: 0, ..self.total() };
     }
@@ -332,7 +348,7 @@ impl Estimator {
             stride *= 2;
             thin(&mut samples);
         }
-        let kept = self.kept_piles();
+        let marks = self.piles.saved_marks();
         SavedOrder {
             total: self.total(),
             window: self.window,
@@ -340,9 +356,10 @@ impl Estimator {
             window_rows: self.window_rows,
             max: self.max,
             max_arrival: self.max_arrival,
-            runner_up: self.runner_up,
+            runners_up: self.ahead.saved(),
             stored_max: self.stored_max,
-            piles: (1..=kept).rev().map(|nth| self.pile_end(nth)).collect(),
+            piles: self.piles.ends().collect(),
+            older_piles: marks.iter().map(|mark| (mark.number, mark.end)).collect(),
             samples,
             stride,
         }
@@ -368,19 +385,18 @@ impl Estimator {
             && saved
                 .window
                 .is_none_or(|window| window.k <= window.rows && is_part(&window, &total))
-            && saved.max_arrival.max(saved.runner_up.1) <= total.rows
+            && saved.max_arrival <= total.rows
             && (1..=total.rows.max(1) * 2).contains(&saved.stride);
-        let kept = saved.piles.len() as u64;
-        let lists_are_right = kept <= pile_count.min(PILES as u64)
-            && (kept > 0) == (pile_count > 0)
-            && saved.piles.is_sorted()
-            && saved.samples.len() <= SAVED_SAMPLES
+        let lists_are_right = saved.samples.len() <= SAVED_SAMPLES
             && saved.samples.is_sorted()
             // Piles stay sorted only if a key at or above the greatest is at or above their ends.
-            && saved.piles.last().is_none_or(|&end| end <= saved.max);
+            && saved.piles.last().is_none_or(|&end| end <= saved.max)
+            && saved.runners_up.last().is_none_or(|last| last.key <= saved.max);
         if !counts_are_right || !lists_are_right {
             return None;
         }
+        let marks = saved.older_piles.iter();
+        let marks: Vec<_> = marks.map(|&(number, end)| Mark { number, end }).collect();
         let mut order = Self {
             rows: total.rows,
             below_running_max: total.below_running_max,
@@ -389,9 +405,8 @@ impl Estimator {
             max: saved.max,
             stored_max: saved.stored_max,
             max_arrival: saved.max_arrival,
-            runner_up: saved.runner_up,
-            pile_count: pile_count - kept,
-            unknown_piles: pile_count - kept,
+            ahead: Ahead::restore(total.rows, &saved.runners_up)?,
+            piles: Piles::restore(pile_count, &saved.piles, &marks)?,
             stride: saved.stride,
             window_start: Estimate {
                 l: since.l,
@@ -400,63 +415,25 @@ impl Estimator {
             window: saved.window,
             ..Self::with_window(saved.window_rows)
         };
-        saved.piles.iter().for_each(|&end| order.push_pile(end));
         order.samples.extend_from_slice(&saved.samples);
         order.expect_event();
         Some(order)
     }
 
-    /// Returns how many of the last piles are known.
-    fn kept_piles(&self) -> u64 {
-        (self.pile_count - self.unknown_piles).min(PILES as u64)
-    }
-
-    #[inline]
-    fn push_pile(&mut self, key: u64) {
-        self.piles[slot(self.pile_count)] = key;
-        self.pile_count += 1;
-    }
-
     fn observe_below_max(&mut self, key: u64) {
         self.below_running_max += 1;
         self.raise_l(self.rows - self.max_arrival);
-        if key < self.runner_up.0 {
-            self.runner_up.1 += 1;
-            self.raise_l(self.runner_up.1);
-        } else {
-            self.runner_up = (0, 0);
+        self.ahead.note(key);
+        if key >= self.piles.end(1) {
+            return self.piles.push(key);
         }
-        if key >= self.pile_end(1) {
-            return self.push_pile(key);
+        if let Some(above) = self.piles.place(key) {
+            return self.raise_l(above);
         }
-        let kept = self.kept_piles();
-        if kept < self.pile_count && key < self.pile_end(kept) {
-            self.beyond_piles += 1;
-            if self.beyond_piles % LATE_STRIDE == 1 {
-                self.raise_l(kept.max(self.rows_above(key)));
-            }
-            return;
+        self.beyond_piles += 1;
+        if self.beyond_piles % LATE_STRIDE == 1 {
+            self.raise_l(self.piles.kept().max(self.rows_above(key)));
         }
-        let above = self.piles_above(key);
-        self.piles[slot(self.pile_count - above)] = key;
-        self.raise_l(above);
-    }
-
-    /// Returns the end of the `nth` pile from the last; the last is the first.
-    #[inline]
-    fn pile_end(&self, nth: u64) -> u64 {
-        self.piles[slot(self.pile_count.wrapping_sub(nth))]
-    }
-
-    /// Returns how many of the last piles end above the key; at least one must. Unused piles end at
-    /// 0. The search compares three ends at a time without branches, which would be unpredictable.
-    fn piles_above(&self, key: u64) -> u64 {
-        let mut above = 1;
-        for step in [64, 16, 4, 1] {
-            let ends_above = |steps| u64::from(self.pile_end(above + steps * step) > key);
-            above += step * (ends_above(1) + ends_above(2) + ends_above(3));
-        }
-        above
     }
 
     /// Returns about how many keys lie above this one.
@@ -474,6 +451,7 @@ impl Estimator {
 
     #[cold]
     fn note_event(&mut self, key: u64) {
+        self.piles.mark();
         if self.rows.is_multiple_of(self.stride) {
             if self.samples.len() == SAMPLES {
                 thin(&mut self.samples);
@@ -492,7 +470,7 @@ impl Estimator {
 
     fn expect_event(&mut self) {
         let next_multiple = |of: u64| (self.rows / of + 1).saturating_mul(of);
-        self.next_event = next_multiple(self.stride).min(next_multiple(self.window_rows));
+        self.next_event = next_multiple(self.stride.min(MARK_ROWS)).min(next_multiple(self.window_rows));
     }
 }
 
@@ -509,12 +487,4 @@ fn thin(samples: &mut Vec<u64>) {
         odd = !odd;
         odd
     });
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the mask leaves an index into the piles"
-)]
-const fn slot(pile: u64) -> usize {
-    pile as usize & (PILES - 1)
 }

@@ -22,12 +22,15 @@
 //! `rank − L ≤ m`, it keeps O(L) positions for any `n`, and L need not be known in advance. So one
 //! scan by key measures a table that knows each row's number of arrival.
 
+mod ahead;
 mod estimator;
+mod piles;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use ahead::RunnerUp;
 pub use estimator::{Estimate, Estimator, SavedOrder};
 
 use std::collections::{BTreeMap, VecDeque};

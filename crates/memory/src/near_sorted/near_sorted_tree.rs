@@ -19,7 +19,7 @@ const TAIL_SHARE: usize = 32;
 /// The tail's length is recomputed when this many times its late capacity arrived too late for it.
 const RECONSIDERED: usize = 4;
 /// Bytes that the estimator of the order uses on the heap.
-const ORDER_BYTES: usize = 10 << 10;
+const ORDER_BYTES: usize = 16 << 10;
 /// The tail is moved after this many consecutive keys out of order.
 const PATIENCE: usize = 64;
 
@@ -210,7 +210,7 @@ impl NearSortedTree {
         self.pack(0);
     }
 
-    /// Returns a copy, of some 10 KiB, of the estimator of the order so far. Time O(1).
+    /// Returns a copy, of some 16 KiB, of the estimator of the order so far. Time O(1).
     #[must_use]
     pub fn order(&self) -> Estimator {
         let mut order = self.order.clone();

@@ -17,7 +17,6 @@ fn estimates_keep_to_their_stated_error() {
                 restored = Estimator::restore(&saved).expect("as it was saved");
                 assert_eq!(restored.save(), saved);
             }
-            // Keys ahead of their time.
             if number % 6_007 == 6_000 {
                 check_under_way(&ranks[..=number], &order);
             }
@@ -49,6 +48,24 @@ fn check_estimate(ranks: &[u64], order: &Estimator) {
     let stated = if exact.k_share() <= 0.2 { 0.05 } else { 0.1 };
     assert!(error <= stated, "{estimate:?} {exact:?}");
     assert!(order.window().rows == 5_000 && order.window().k <= 5_000);
+}
+
+/// A clock that is far ahead for a while, again and again.
+#[test]
+fn each_burst_of_keys_ahead_adds_a_thousand_rows_to_k_at_most() {
+    let (bursts, apart, burst) = (50, 5_000, 300);
+    let keys: Vec<u64> = (0..bursts * apart)
+        .map(|row| if row % apart < burst { row + (1 << 40) } else { row })
+        .collect();
+    let mut order = Estimator::new();
+    keys.iter().for_each(|&key| order.observe(key));
+    let (exact, estimate) = (Sortedness::of_keys(&keys), order.total());
+    assert!(
+        estimate.k >= exact.k && estimate.k - exact.k <= bursts * 1_000,
+        "{estimate:?} {exact:?}"
+    );
+    let l_error = estimate.rows / 20;
+    assert!(estimate.l.abs_diff(exact.l) <= l_error, "{estimate:?} {exact:?}");
 }
 
 #[test]
@@ -94,7 +111,7 @@ fn only_what_was_saved_is_restored() {
         Estimator::restore(&saved).map(|order| order.save()),
         Some(saved.clone())
     );
-    let damages: [fn(&mut SavedOrder); 10] = [
+    let damages: [fn(&mut SavedOrder); 14] = [
         |saved| saved.total.rows = u64::MAX,
         |saved| saved.total.k = saved.total.rows + 1,
         |saved| saved.since_window.k = u64::MAX,
@@ -110,6 +127,10 @@ fn only_what_was_saved_is_restored() {
         |saved| saved.stride = 0,
         |saved| saved.max_arrival = 3_001,
         |saved| saved.max = 0,
+        |saved| saved.runners_up.reverse(),
+        |saved| saved.runners_up[0].below = 3_001,
+        |saved| saved.older_piles.push((3_001, u64::MAX)),
+        |saved| saved.older_piles.extend((1..=65).map(|number| (number, number))),
     ];
     for damage in damages {
         let mut damaged = saved.clone();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bedload_sortedness::{Estimate, Estimator, SavedOrder};
+use bedload_sortedness::{Estimate, Estimator, RunnerUp, SavedOrder};
 use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
@@ -13,11 +13,12 @@ use super::sorted_rows::SortedRows;
 /// it: all of them, and the last 65,536 or more that are a window. Rows that were deleted since
 /// count too.
 ///
-/// K and L are estimates: K is never too small and too large by 1 % of the rows at most; L is right
-/// within 5 % of the rows where K is 20 % at most, and else within 10 %, but too small while rows
-/// that came too early wait for those that they overtook. Late and overlapping rows are counted
-/// exactly. Rows that overlap lay below the latest time in the table's pages when they were
-/// flushed.
+/// K and L are estimates: K is never too small and too large by 1 % of the rows at most, unless
+/// more than 256 rows that come too early arrive together again and again, which may add some 1,000
+/// to K each time; L is right within 5 % of the rows where K is 20 % at most, and else within 10 %,
+/// but too small while rows that came too early wait for those that they overtook. Late and
+/// overlapping rows are counted exactly. Rows that overlap lay below the latest time in the table's
+/// pages when they were flushed.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -60,12 +61,31 @@ pub(crate) struct OrderRecord {
     since_window: EstimateRecord,
     max: i64,
     max_arrival: u64,
+    /// The last of the runners-up.
     runner_up: (i64, u64),
+    #[serde(default, skip_serializing_if = "RunnersUpRecord::is_empty")]
+    runners_up: RunnersUpRecord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored_max: Option<i64>,
     piles: Vec<u64>,
+    #[serde(default, skip_serializing_if = "OlderPilesRecord::is_empty")]
+    older_piles: OlderPilesRecord,
     samples: Vec<u64>,
     stride: u64,
+}
+
+/// All runners-up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct RunnersUpRecord {
+    keys: Vec<u64>,
+    arrivals: Vec<u64>,
+    below: Vec<u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct OlderPilesRecord {
+    numbers: Vec<u64>,
+    ends: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -131,9 +151,14 @@ impl ArrivalMeasure {
             since_window: saved.since_window.into(),
             max: time(saved.max),
             max_arrival: saved.max_arrival,
-            runner_up: (time(saved.runner_up.0), saved.runner_up.1),
+            runner_up: saved
+                .runners_up
+                .last()
+                .map_or((time(0), 0), |last| (time(last.key), last.below)),
+            runners_up: RunnersUpRecord::of(&saved.runners_up),
             stored_max: saved.stored_max.map(time),
             piles: differences(&saved.piles),
+            older_piles: OlderPilesRecord::of(&saved.older_piles),
             samples: differences(&saved.samples),
             stride: saved.stride,
         }
@@ -148,9 +173,10 @@ impl ArrivalMeasure {
             window_rows: Estimator::WINDOW_ROWS,
             max: key(record.max),
             max_arrival: record.max_arrival,
-            runner_up: (key(record.runner_up.0), record.runner_up.1),
+            runners_up: record.runners_up()?,
             stored_max: record.stored_max.map(key),
             piles: sums(&record.piles)?,
+            older_piles: record.older_piles.read()?,
             samples: sums(&record.samples)?,
             stride: record.stride,
         })?;
@@ -158,6 +184,66 @@ impl ArrivalMeasure {
             estimator,
             lateness: Lateness::default(),
         })
+    }
+}
+
+impl OrderRecord {
+    /// Returns the runners-up; that which programs before them recorded alone, whose arrival is
+    /// unknown, is taken for the first row.
+    fn runners_up(&self) -> Option<Vec<RunnerUp>> {
+        if !self.runners_up.is_empty() {
+            return self.runners_up.read();
+        }
+        let (time, below) = self.runner_up;
+        let known = (below > 0).then(|| RunnerUp {
+            key: key(time),
+            arrival: 1,
+            below,
+        });
+        Some(known.into_iter().collect())
+    }
+}
+
+impl RunnersUpRecord {
+    fn of(runners_up: &[RunnerUp]) -> Self {
+        let list = |of: fn(&RunnerUp) -> u64| runners_up.iter().map(of).collect::<Vec<_>>();
+        Self {
+            keys: differences(&list(|runner_up| runner_up.key)),
+            arrivals: differences(&list(|runner_up| runner_up.arrival)),
+            below: list(|runner_up| runner_up.below),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    fn read(&self) -> Option<Vec<RunnerUp>> {
+        let (keys, arrivals) = (sums(&self.keys)?, sums(&self.arrivals)?);
+        let are_complete = arrivals.len() == keys.len() && self.below.len() == keys.len();
+        let lists = keys.into_iter().zip(arrivals).zip(&self.below);
+        let runners_up = lists.map(|((key, arrival), &below)| RunnerUp { key, arrival, below });
+        are_complete.then(|| runners_up.collect())
+    }
+}
+
+impl OlderPilesRecord {
+    fn of(piles: &[(u64, u64)]) -> Self {
+        let (numbers, ends): (Vec<_>, Vec<_>) = piles.iter().copied().unzip();
+        Self {
+            numbers: differences(&numbers),
+            ends: differences(&ends),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    fn read(&self) -> Option<Vec<(u64, u64)>> {
+        let (numbers, ends) = (sums(&self.numbers)?, sums(&self.ends)?);
+        let are_complete = numbers.len() == ends.len();
+        are_complete.then(|| numbers.into_iter().zip(ends).collect())
     }
 }
 
@@ -224,6 +310,45 @@ mod tests {
         let (order, again) = (measure.order().total, again.order().total);
         assert_eq!(Estimate { l: 0, ..order }, Estimate { l: 0, ..again });
         assert!(order.l.abs_diff(again.l) <= 9_000 / 64, "{order:?} {again:?}");
+    }
+
+    #[test]
+    fn a_record_with_a_single_runner_up_is_read() {
+        let mut measure = ArrivalMeasure::default();
+        measure.observe(&[9, 1, 12, 2]);
+        let mut record = serde_json::to_value(measure.record()).expect("plain data");
+        for later in ["runners_up", "older_piles"] {
+            record
+                .as_object_mut()
+                .map(|members| members.remove(later))
+                .expect("an object");
+        }
+        assert_eq!(record["runner_up"], serde_json::json!([9, 2]));
+        let record: OrderRecord = serde_json::from_value(record).expect("complete");
+        let mut again = ArrivalMeasure::of_record(&record).expect("as it was recorded");
+        for measure in [&mut measure, &mut again] {
+            measure.observe(&[3, 4, 5]);
+        }
+        assert_eq!(again.order().total, measure.order().total);
+        assert_eq!(again.order().total.l, 5);
+    }
+
+    #[test]
+    fn lists_of_different_lengths_are_refused() {
+        let damages: [fn(&mut OrderRecord); 3] = [
+            |record| record.runners_up.below.clear(),
+            |record| record.runners_up.arrivals.clear(),
+            |record| record.older_piles.ends.clear(),
+        ];
+        let mut measure = ArrivalMeasure::default();
+        let times: Vec<i64> = (0..2_000).map(|time| time ^ 1).collect();
+        measure.observe(&times);
+        assert!(ArrivalMeasure::of_record(&measure.record()).is_some());
+        for damage in damages {
+            let mut record = measure.record();
+            damage(&mut record);
+            assert!(ArrivalMeasure::of_record(&record).is_none(), "{record:?}");
+        }
     }
 
     #[test]

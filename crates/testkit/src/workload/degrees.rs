@@ -1,5 +1,6 @@
 //! Sequences of every degree of order that the scenarios measure.
 
+use super::ahead::ahead;
 use super::{NearlySorted, scrambled};
 
 /// The generator's K and L of the scenarios, in percent.
@@ -14,8 +15,8 @@ pub const DEGREES: [(f64, f64); 8] = [
     (100.0, 1.0),
 ];
 
-/// Yields permutations of `0..len`: one of each of the [`DEGREES`], a scrambled one, and the
-/// descending one.
+/// Yields permutations of `0..len`: one of each of the [`DEGREES`], a scrambled one, the descending
+/// one, and some with rows that come ahead of their time.
 pub fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
     let made = move |(k, l)| NearlySorted {
         swapped_percent: k,
@@ -25,5 +26,7 @@ pub fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
     let ranks = DEGREES
         .into_iter()
         .map(move |degree| made(degree).generate().keys);
-    ranks.chain([scrambled(len, 11), (0..len as u64).rev().collect()])
+    ranks
+        .chain([scrambled(len, 11), (0..len as u64).rev().collect()])
+        .chain(ahead(len))
 }

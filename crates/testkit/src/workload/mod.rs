@@ -1,5 +1,6 @@
 //! Seeded keys: nearly sorted, time series from many sensors, delayed, scrambled.
 
+mod ahead;
 mod degrees;
 mod delay;
 mod nearly_sorted;
