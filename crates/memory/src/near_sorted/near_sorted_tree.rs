@@ -138,6 +138,11 @@ impl NearSortedTree {
     #[inline(never)]
     fn insert_otherwise(&mut self, key: u64, value: u64) {
         self.count_run();
+        if key == NO_KEY {
+            // Observed, it would be the greatest for good: every later key would be late.
+            self.tree.packed.greatest = Some(value);
+            return;
+        }
         self.order.observe(key);
         if key > self.tail.end {
             self.insert_above(key, value);
@@ -210,7 +215,8 @@ impl NearSortedTree {
         self.pack(0);
     }
 
-    /// Returns a copy, of some 16 KiB, of the estimator of the order so far. Time O(1).
+    /// Returns a copy, of some 16 KiB, of the estimator of the order so far, in which inserts of
+    /// `u64::MAX` do not count. Time O(1).
     #[must_use]
     pub fn order(&self) -> Estimator {
         let mut order = self.order.clone();
@@ -271,10 +277,6 @@ impl NearSortedTree {
     /// others that are ahead.
     #[cold]
     fn insert_above(&mut self, key: u64, value: u64) {
-        if key == NO_KEY {
-            self.tree.packed.greatest = Some(value);
-            return;
-        }
         if !self.tail.has_room() {
             self.pack_tail();
         }

@@ -142,6 +142,25 @@ fn the_order_is_that_of_all_keys() {
     }
 }
 
+/// It is kept aside, so later keys are in order.
+#[test]
+fn the_greatest_of_all_keys_makes_no_other_late() {
+    let mut tree = NearSortedTree::new();
+    tree.insert(u64::MAX, 7);
+    (0..50_000).for_each(|key| tree.insert(key, key));
+    tree.insert(u64::MAX, 8);
+    tree.insert(50_000, 50_000);
+    let order = tree.order().total();
+    assert_eq!(
+        (order.rows, order.k, order.l, order.below_running_max),
+        (50_001, 0, 0, 0)
+    );
+    assert_eq!((tree.get(u64::MAX), tree.get(50_000)), (Some(8), Some(50_000)));
+    assert_eq!(tree.range(49_999..).count(), 3);
+    assert_eq!(tree.remove(u64::MAX), Some(8));
+    tree.check_structure().unwrap();
+}
+
 #[test]
 fn draining_leaves_nothing_pending() {
     for ranks in arrivals(30_000) {
