@@ -27,6 +27,9 @@ pub(crate) mod sealed {
         /// As many words as the key fills.
         type Words: Words + Debug;
 
+        /// Zero bits after the key in the last word.
+        const PADDING_BITS: u32;
+
         /// The key's words, the first the most significant.
         fn to_words(self) -> Self::Words;
 
@@ -55,6 +58,8 @@ impl Key for u64 {}
 impl sealed::Sealed for u64 {
     type Words = [u64; 1];
 
+    const PADDING_BITS: u32 = 0;
+
     fn to_words(self) -> [u64; 1] {
         [self]
     }
@@ -81,6 +86,8 @@ const SIGN: u64 = 1 << 63;
 impl sealed::Sealed for i64 {
     type Words = [u64; 1];
 
+    const PADDING_BITS: u32 = 0;
+
     fn to_words(self) -> [u64; 1] {
         [self.cast_unsigned() ^ SIGN]
     }
@@ -96,6 +103,8 @@ macro_rules! byte_string_keys {
 
         impl sealed::Sealed for [u8; $len] {
             type Words = [u64; usize::div_ceil($len, 8)];
+
+            const PADDING_BITS: u32 = (8 - $len % 8) % 8 * u8::BITS;
 
             fn to_words(self) -> Self::Words {
                 let mut words = [0; usize::div_ceil($len, 8)];

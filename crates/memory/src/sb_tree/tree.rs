@@ -73,8 +73,8 @@ impl<K: Key> SbTree<K> {
     pub fn with_options(options: SbTreeOptions) -> Self {
         Self {
             blocks: Blocks::new(),
-            segments: Segments::new(options.log_entries_max),
-            lanes: Lanes::new(),
+            segments: Segments::new(options.log_entries_max, K::PADDING_BITS),
+            lanes: Lanes::new(K::PADDING_BITS),
             stamps: Stamps::new(options.processor_stamps),
             own_logs: (0..WRITERS).map(|_| OwnLog::new()).collect(),
             shared_writer: Mutex::new(()),

@@ -31,7 +31,10 @@ const KEYS_FOR_ONE: u32 = if cfg!(any(test, miri, loom)) { 4 } else { 1024 };
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Classes(Box<[AtomicU32]>);
+pub(crate) struct Classes {
+    writers: Box<[AtomicU32]>,
+    padding_bits: u32,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -44,13 +47,17 @@ pub(crate) enum Whose {
 }
 
 impl Classes {
-    pub(crate) fn new() -> Self {
-        Self((0..CLASSES).map(|_| AtomicU32::new(NEW)).collect())
+    /// Creates new classes, for keys with this [padding](class_of).
+    pub(crate) fn new(padding_bits: u32) -> Self {
+        Self {
+            writers: (0..CLASSES).map(|_| AtomicU32::new(NEW)).collect(),
+            padding_bits,
+        }
     }
 
     #[inline]
     fn class<W: Words>(&self, key: &W) -> &AtomicU32 {
-        &self.0[class_of(key)]
+        &self.writers[class_of(key, self.padding_bits)]
     }
 
     /// Returns whether a key's class is this writer's.

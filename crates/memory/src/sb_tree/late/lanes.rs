@@ -149,11 +149,12 @@ impl<W: Words> Lane<W> {
 }
 
 impl<W: Words> Lanes<W> {
-    pub(crate) fn new() -> Self {
+    /// Creates empty lanes, for keys with this [padding](Classes::new).
+    pub(crate) fn new(padding_bits: u32) -> Self {
         Self {
             waiting: AtomicU64::new(0),
             lanes: (0..WRITERS).map(|_| AtomicPtr::default()).collect(),
-            classes: Classes::new(),
+            classes: Classes::new(padding_bits),
             hand_over: Mutex::new(()),
             drains: AtomicU64::new(0),
         }

@@ -120,7 +120,8 @@ pub(crate) enum Home<'s, W: Words> {
 }
 
 impl<W: Words> Segments<W> {
-    pub(crate) fn new(capacity_max: usize) -> Self {
+    /// Creates segments of keys with this [padding](Owners::new).
+    pub(crate) fn new(capacity_max: usize, padding_bits: u32) -> Self {
         asymmetric_fence::prepare();
         let segments = Self {
             edge: Edge::new(),
@@ -136,7 +137,7 @@ impl<W: Words> Segments<W> {
             waiting: AtomicU32::new(0),
             steps_asked: AtomicU32::new(0),
             sealer: AtomicU32::new(0),
-            owners: Owners::new(),
+            owners: Owners::new(padding_bits),
             capacity_max,
         };
         segments

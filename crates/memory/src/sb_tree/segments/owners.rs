@@ -2,7 +2,7 @@
 //! needed.
 //!
 //! The last bits of a key, below the time, usually identify its series, which one thread usually
-//! inserts. So keys are classed by their last bits.
+//! inserts. So keys are classed by their last bits, whatever their length.
 //!
 //! ```text
 //!   nobody ──▶ a writer ──▶ shared
@@ -34,25 +34,32 @@ pub(crate) const CLASSES: usize = if cfg!(loom) {
 const NOBODY: u32 = u32::MAX;
 const SHARED: u32 = NOBODY - 1;
 
-/// Returns the class of a key.
+/// Returns the class of a key whose last word ends with this many bits that are no part of it.
 #[inline]
-pub(crate) fn class_of<W: Words>(key: &W) -> usize {
-    usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0)
+pub(crate) fn class_of<W: Words>(key: &W, padding_bits: u32) -> usize {
+    usize::try_from((key.last_word() >> padding_bits) % CLASSES as u64).unwrap_or(0)
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Owners(Box<[AtomicU32]>);
+pub(crate) struct Owners {
+    classes: Box<[AtomicU32]>,
+    padding_bits: u32,
+}
 
 impl Owners {
-    pub(crate) fn new() -> Self {
-        Self((0..CLASSES).map(|_| AtomicU32::new(NOBODY)).collect())
+    /// Creates classes without writers, for keys with this [padding](class_of).
+    pub(crate) fn new(padding_bits: u32) -> Self {
+        Self {
+            classes: (0..CLASSES).map(|_| AtomicU32::new(NOBODY)).collect(),
+            padding_bits,
+        }
     }
 
     /// Returns whether the writer is the only one of a key's class in the open segment.
     #[inline]
     pub(crate) fn is_sole<W: Words>(&self, writer: usize, key: &W) -> bool {
-        let class = &self.0[class_of(key)];
+        let class = &self.classes[class_of(key, self.padding_bits)];
         let owner = class.load(Ordering::Acquire);
         owner as usize == writer || (owner != SHARED && Self::claim(class, owner, writer))
     }
@@ -77,7 +84,7 @@ impl Owners {
     /// Resets shared classes, for series that have moved from one thread to another. No log may be
     /// open.
     pub(crate) fn forget_shared(&self) {
-        for class in &self.0 {
+        for class in &self.classes {
             if class.load(Ordering::Relaxed) == SHARED {
                 class.store(NOBODY, Ordering::Release);
             }
@@ -88,10 +95,28 @@ impl Owners {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::map::key::Key;
+
+    fn has_classes_by_its_end<K: Key>(key: impl Fn(u8) -> K) {
+        let class = |end| class_of(&key(end).to_words(), K::PADDING_BITS);
+        assert_eq!([0, 1, 2, 3].map(class), [0, 1, 2, 3], "{:?}", key(0));
+    }
+
+    #[test]
+    fn keys_of_any_length_have_classes_by_their_last_bits() {
+        has_classes_by_its_end(|end| 4096 + u64::from(end));
+        has_classes_by_its_end(|end| 4096 + i64::from(end));
+        has_classes_by_its_end(|end| [end]);
+        has_classes_by_its_end(|end| [7, 7, 7, end]);
+        has_classes_by_its_end(|end| [7, 7, 7, 7, 7, 7, 7, end]);
+        has_classes_by_its_end(|end| [7, 7, 7, 7, 7, 7, 7, 7, end]);
+        has_classes_by_its_end(|end| [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, end]);
+        has_classes_by_its_end(|end| [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, end]);
+    }
 
     #[test]
     fn a_class_is_one_writers_until_another_comes() {
-        let owners = Owners::new();
+        let owners = Owners::new(0);
         let classes = CLASSES as u64;
         assert!(owners.is_sole(3, &[1]) && owners.is_sole(3, &[1 + classes]) && owners.is_sole(4, &[2]));
         assert!(!owners.is_sole(4, &[1]));
