@@ -31,11 +31,11 @@
 //!    valid: that of a segment's latch, or of a block's.
 //! 6. *The order of one key from several threads*: a segment with one writer needs no stamps, as
 //!    position is order. When a second writer comes, the segment is sealed, and the next is stamped
-//!    ([`stamps`]), except for keys of classes that one thread writes ([`owners`]). The greatest
-//!    stamp wins. If an insert with a lesser stamp is counted afterwards, it began before the other
-//!    was counted: it is as if it had been overwritten at once. Readers, who read one log after
-//!    another, never see fewer entries of any log later, so the greatest stamp they see never
-//!    falls.
+//!    ([`stamps`]), except for keys of classes that one thread writes ([`owners`]). Of each log the
+//!    last entry counts, and of these the one with the greatest stamp. If an insert with a lesser
+//!    stamp is counted afterwards, it began before the other was counted: it is as if it had been
+//!    overwritten at once. Readers, who read one log after another, never see fewer entries of any
+//!    log later, so the greatest stamp they see never falls.
 //! 7. The last entries of a sealed segment are also put into the next one, in a log without a
 //!    writer, if the same writers go on and there are several, or keys are disordered. This
 //!    includes entries above the key for which it is sealed, as other writers went on meanwhile.

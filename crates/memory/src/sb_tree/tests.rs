@@ -58,6 +58,34 @@ fn what_is_taken_over_is_older_than_what_comes() {
     tree.check_structure().expect("sound");
 }
 
+/// Two writers of the same class of keys, while the counter of the stamps begins again.
+#[test]
+fn writers_see_their_own_newest_value_though_stamps_begin_again() {
+    let tree = SbTree::<u64>::with_options(SbTreeOptions::new().processor_stamps(false));
+    for step in 0..if cfg!(miri) { 40 } else { 1_000_u64 } {
+        for writer in 0..2 {
+            let key = 4 * (2 * (step + 2) + writer as u64);
+            for value in [1, 2, 3] {
+                tree.insert_as(writer, [key], value);
+                assert_eq!(tree.get(key), Some(value), "key {key} of writer {writer}");
+            }
+            assert!(tree.range(key..).eq([(key, 3)]));
+            if step % 5 == writer as u64 {
+                tree.stamps.begin_again();
+            }
+            // Those before may have been taken over.
+            for key in [key - 16, key - 8, key] {
+                tree.insert_as(writer, [key], 4);
+                assert_eq!(tree.get(key), Some(4), "key {key} of writer {writer}");
+            }
+        }
+    }
+    assert!(tree.work().seals >= 4, "{:?}", tree.work());
+    tree.settle();
+    assert!(tree.range(..).all(|(_, value)| value == 4));
+    tree.check_structure().expect("sound");
+}
+
 /// The key for which a writer seals stays above the floor, though another writer is ahead by more
 /// than is always taken over.
 #[test]

@@ -55,7 +55,7 @@ pub struct SbTree<K: Key> {
     pub(crate) blocks: Blocks<K::Words>,
     pub(crate) segments: Segments<K::Words>,
     pub(crate) lanes: Lanes<K::Words>,
-    stamps: Stamps,
+    pub(crate) stamps: Stamps,
     own_logs: Box<[OwnLog<K::Words>]>,
     /// Held while [`SHARED_WRITER`] writes.
     shared_writer: Mutex<()>,

@@ -8,7 +8,7 @@ use super::log::{Log, Mode};
 use super::merge::{Closed, Merge};
 use super::owners::Owners;
 use super::segment::Segment;
-use super::stamps::{OLDER, UNSTAMPED};
+use super::stamps::OLDER;
 use super::view::View;
 use super::writer_number::{TAKEN_OVER, WRITERS};
 use crate::sb_tree::blocks::block::BLOCK_CAP;
@@ -300,10 +300,7 @@ impl<W: Words> Segments<W> {
         } else {
             Vec::new()
         };
-        if mode == Writers::All {
-            let unstamped = taken_over.iter_mut().filter(|entry| entry.order.0 == UNSTAMPED);
-            unstamped.for_each(|entry| entry.order.0 = OLDER);
-        }
+        taken_over.iter_mut().for_each(|entry| entry.order.0 = OLDER);
         let merge = Merge::new(open, &closed, &next_floor);
         self.slot(generation + 1).prepare(
             generation + 1,

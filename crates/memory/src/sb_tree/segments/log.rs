@@ -131,8 +131,8 @@ impl Counted {
     }
 }
 
-/// The order of an entry among those of the same key: the greatest wins. The stamp, or 0; the
-/// position of the writer's log; the position in it.
+/// The order of an entry among those of the same key, of which each is the last of its log: the
+/// greatest wins. The stamp, or 0; the position of the writer's log; the position in it.
 pub(crate) type Order = (u64, usize, usize);
 
 /// An entry of a log.

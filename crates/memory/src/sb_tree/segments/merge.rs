@@ -251,13 +251,17 @@ impl<W: Words> Merge<W> {
         let mut newest = None;
         for run in &mut self.runs {
             let log = segment.log(run.writer)?;
+            let mut last = None;
             while run.next < run.end && run.head == least {
-                let place = run.place();
-                let order = log.order(place, run.counted, run.writer);
-                if newest.is_none_or(|(known, _)| known < order) {
-                    newest = Some((order, log.value(place)));
-                }
+                last = Some(run.place());
                 run.advance(log);
+            }
+            let Some(place) = last else {
+                continue;
+            };
+            let order = log.order(place, run.counted, run.writer);
+            if newest.is_none_or(|(known, _)| known < order) {
+                newest = Some((order, log.value(place)));
             }
         }
         newest.map(|(_, value)| (least, value))

@@ -152,7 +152,6 @@ impl<W: Words> Segment<W> {
             let places = Self::places_above(log, *floor);
             entries.extend(places.map(|index| log.entry(index, counted, writer)));
         }
-        put_in_order(&mut entries);
         keep_newest(&mut entries);
         entries
     }
@@ -163,22 +162,24 @@ impl<W: Words> Segment<W> {
     }
 }
 
-/// Puts entries in the order of their keys, those of one key in theirs.
-pub(crate) fn put_in_order<W: Words>(entries: &mut [LogEntry<W>]) {
+/// Puts entries in the order of their keys, and keeps the newest of each: of one log the last, so
+/// that no writer sees its own older value, and of these the greatest in their order.
+pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<LogEntry<W>>) {
+    entries.sort_by_key(|&LogEntry { key, order, .. }| (key, order.1, order.2));
+    keep_last(entries, |&LogEntry { key, order, .. }| (key, order.1));
     entries.sort_by_key(|entry| (entry.key, entry.order));
+    keep_last(entries, |entry| entry.key);
 }
 
-/// Keeps the last entry of each key.
-pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<LogEntry<W>>) {
-    let mut kept = 0;
-    for index in 0..entries.len() {
-        if kept > 0 && entries[kept - 1].key == entries[index].key {
-            kept -= 1;
+/// Keeps the last of neighbours that agree.
+fn keep_last<W: Words, T: PartialEq>(entries: &mut Vec<LogEntry<W>>, of: impl Fn(&LogEntry<W>) -> T) {
+    entries.dedup_by(|entry, before| {
+        let agree = of(entry) == of(before);
+        if agree {
+            *before = *entry;
         }
-        entries[kept] = entries[index];
-        kept += 1;
-    }
-    entries.truncate(kept);
+        agree
+    });
 }
 
 impl<W: Words> Drop for Segment<W> {
@@ -190,5 +191,51 @@ impl<W: Words> Drop for Segment<W> {
                 drop(unsafe { Box::from_raw(log) });
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sb_tree::segments::log::Append;
+    use crate::sb_tree::segments::merge::{Closed, Merge};
+    use crate::sb_tree::segments::view::View;
+
+    /// As after a sleep in which the processor's counter began again.
+    #[test]
+    fn of_one_log_the_last_entry_counts_whatever_its_stamp() {
+        const NEWEST: [([u64; 1], u64); 2] = [([10], 4), ([20], 3)];
+        let segment = Segment::<[u64; 1]>::new();
+        (0..3).for_each(|writer| segment.add_log(writer, Log::new()));
+        segment.prepare(1, [0], 32, |_| Mode::OneOfMany, &[]);
+        segment.open(|_| Mode::OneOfMany);
+        let append = |writer, entry, stamp| {
+            let log = segment.log(writer).expect("added");
+            assert_ne!(log.append(entry, || stamp), Append::Refused);
+        };
+        append(0, ([10], 1), 900);
+        append(0, ([20], 2), 901);
+        append(0, ([10], 5), 300);
+        append(0, ([20], 3), 301);
+        append(1, ([10], 4), 600);
+        append(2, ([20], 6), 200);
+
+        let view = View::of(&segment, 1).expect("current");
+        for (key, value) in NEWEST {
+            assert_eq!(view.get(&key), Some(value));
+        }
+        let mut read = Vec::new();
+        view.read_greatest(([0], [99]), 32, &mut read);
+        assert!(read.iter().map(|entry| (entry.key, entry.value)).eq(NEWEST));
+        let taken_over = segment.entries_above(&[0]);
+        assert!(taken_over.iter().map(|entry| (entry.key, entry.value)).eq(NEWEST));
+        let mut least = Vec::new();
+        view.read_least(([0], [99]), 32, &mut least);
+        assert_eq!(least, NEWEST);
+        let closed = Closed::close_all(&segment, None);
+        let mut merge = Merge::new(&segment, &closed, &[99]);
+        while merge.sort_some(&segment) {}
+        let mut merged = [([0], 0); 2];
+        assert_eq!((merge.take(&segment, &mut merged), merged), (2, NEWEST));
     }
 }

@@ -9,6 +9,11 @@
 //! systems then synchronise the counters of all cores, or do not use them. It is read by the
 //! instruction that waits for all earlier ones, so not before the thread's earlier reads. Elsewhere
 //! a shared counter is incremented.
+//!
+//! The processor's counter may begin again when the machine sleeps (suspend to RAM) or when an image
+//! of the process is restored, and the counters of several sockets may differ. So stamps only order
+//! entries of different logs: of those of one log the last is the newest, and no writer sees its own
+//! older value.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -39,6 +44,12 @@ impl Stamps {
             last: AtomicU64::new(LEAST_STAMP),
             from_processor: may_use_processor && processor_has_stamps(),
         }
+    }
+
+    /// Begins again, as the processor's counter does after a sleep.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn begin_again(&self) {
+        self.last.store(LEAST_STAMP, Ordering::Relaxed);
     }
 
     /// Returns the next stamp.

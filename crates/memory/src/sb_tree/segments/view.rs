@@ -3,7 +3,7 @@
 
 use super::log::{LogEntry, Order};
 use super::merge::Merge;
-use super::segment::{Segment, keep_newest, put_in_order};
+use super::segment::{Segment, keep_newest};
 use crate::search::columns::Words;
 use crate::sync::version_latch::Version;
 
@@ -93,7 +93,6 @@ impl<'s, W: Words> View<'s, W> {
             }
             entries.extend(places.map(entry));
         }
-        put_in_order(entries);
         keep_newest(entries);
         // Entries before the greatest key at which a log stopped are incomplete.
         if let Some(first) = stopped {
