@@ -265,7 +265,7 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Where the memory goes. Nobody may be writing. Takes O(n).
+    /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         let mut memory = MemoryUse::default();
