@@ -69,6 +69,23 @@ fn each_burst_of_keys_ahead_adds_a_thousand_rows_to_k_at_most() {
 }
 
 #[test]
+fn the_farthest_of_many_late_keys_is_found() {
+    let key = |row: u64| match row {
+        30_000 => 10 * 6_000 + 5,
+        // Too late for the piles.
+        row if row % 5 < 2 => (10 * row).saturating_sub(10_000),
+        row => 10 * row,
+    };
+    let keys: Vec<u64> = (0..40_000).map(key).collect();
+    let mut order = Estimator::with_window(40_000);
+    keys.iter().for_each(|&key| order.observe(key));
+    let exact = Sortedness::of_keys(&keys);
+    for l in [order.total().l, order.window().l] {
+        assert!(l.abs_diff(exact.l) <= exact.rows / 100, "{l} {exact:?}");
+    }
+}
+
+#[test]
 fn what_overlaps_with_what_is_stored_is_counted() {
     for ranks in arrivals(10_000) {
         let (mut order, mut stored, mut overlapping) = (Estimator::new(), None, 0);
