@@ -69,6 +69,21 @@ pub(crate) unsafe fn file_of(relation: pg_sys::Relation) -> FileName {
     }
 }
 
+/// The permanent relation that has a file by now, in the catalogue.
+pub(crate) fn relation_with_file(file: FileName) -> Option<pg_sys::Oid> {
+    unsafe extern "C-unwind" {
+        #[cfg_attr(feature = "pg15", link_name = "RelidByRelfilenode")]
+        fn RelidByRelfilenumber(tablespace: pg_sys::Oid, number: pg_sys::Oid) -> pg_sys::Oid;
+    }
+    if file.is_temporary {
+        return None;
+    }
+    // SAFETY: within a transaction; it takes a tablespace and a number.
+    #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+    let found = unsafe { pg_guard_ffi_boundary(|| RelidByRelfilenumber(file.tablespace, file.number)) };
+    (found != pg_sys::InvalidOid).then_some(found)
+}
+
 /// Counts a page of a relation that was found in the server's buffers, for its statistics.
 ///
 /// # Safety

@@ -25,8 +25,10 @@
 //!    between that and the copy, from an event trigger, are published into the copy, and wait until
 //!    the end of the transaction all the same: a rollback to a savepoint may take the copy back.
 //!    Another index may get the file: `ALTER COLUMN … TYPE` drops an index and creates it again
-//!    with the file that it had, if its order stays the same. Entries of other files are dropped at
-//!    the end, and not before.
+//!    with the file that it had, if its order stays the same; extensions that rewrite tables
+//!    (pg_repack, pg_squeeze) exchange the files of two indexes without a utility statement.
+//!    Entries go with their file, and into a copy only if no index has the file. Entries of other
+//!    files are dropped at the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`).
 //!    Beyond the bound the largest batch is published early, which is always safe. An index may
@@ -75,6 +77,7 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
 use crate::am::options::{BATCH_ENTRIES_MAX, batch_entries};
+use crate::compat;
 use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::interrupts::{are_sorted, merge_sort};
@@ -127,12 +130,15 @@ impl Pending {
 
     /// The batches whose entries belong into the index's present file: those of the file, whichever
     /// index had it, and, if the file was copied within the transaction, those of the files that it
-    /// was copied from (rule 7).
+    /// was copied from, which no index has now (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
         let origin = unsafe { Origin::of(index) };
         let is_built = self.built.iter().any(|built| built.index == origin.index);
-        let belongs = |batch: Origin| batch.shares_file(origin) || (batch.index == origin.index && !is_built);
+        let belongs = |batch: Origin| {
+            let may_be_copied = || batch.index == origin.index && !is_built;
+            batch.shares_file(origin) || (may_be_copied() && index_with_file(batch).is_none())
+        };
         let batches = self.batches.iter().enumerate();
         batches
             .filter(|(_, batch)| belongs(batch.origin()))
@@ -307,17 +313,17 @@ fn flush_largest() {
     }
 }
 
-/// Calls with an index for which entries wait, or with the one that has its file now (rule 7);
-/// `None` if this transaction has dropped it.
+/// Calls with the index that has the file for which entries wait, or with the one that had it (rule
+/// 7); `None` if this transaction has dropped that.
 fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
-    // SAFETY: locked since the first entry waited (rule 8). An index that was created since then is
-    // this transaction's own.
+    let id = index_with_file(origin).unwrap_or(origin.index);
+    // SAFETY: the index is locked: since the first entry waited (rule 8), or as it was created
+    // since then by this transaction, or from now on.
     unsafe {
-        let open = |id| pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
-        let mut index = open(origin.index);
-        if index.is_null() {
-            index = open(index_with_file(origin)?);
+        if id != origin.index {
+            pg_sys::LockRelationOid(id, pg_sys::RowExclusiveLock.cast_signed());
         }
+        let index = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
         if index.is_null() {
             return None;
         }
@@ -327,14 +333,17 @@ fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Opt
     }
 }
 
-/// The index of the same table that has the file now.
-///
-/// # Safety
-///
-/// The table is locked, unless it was dropped.
-unsafe fn index_with_file(origin: Origin) -> Option<pg_sys::Oid> {
-    // SAFETY: the caller's; the list is of indexes, and the server frees it with the memory of the
-    // transaction at the latest.
+/// The index that has the file now: the same one, another of its table, or one of another table.
+fn index_with_file(origin: Origin) -> Option<pg_sys::Oid> {
+    if number_of_file(origin.index) == Some(origin.file.number()) {
+        return Some(origin.index);
+    }
+    index_of_table_with_file(origin).or_else(|| compat::relation_with_file(origin.file))
+}
+
+fn index_of_table_with_file(origin: Origin) -> Option<pg_sys::Oid> {
+    // SAFETY: the table is locked, unless it was dropped: entries came for it. The list is of
+    // indexes, and the server frees it with the memory of the transaction at the latest.
     unsafe {
         let table = pg_sys::try_relation_open(origin.table, pg_sys::NoLock.cast_signed());
         if table.is_null() {

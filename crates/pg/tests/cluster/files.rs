@@ -65,6 +65,44 @@ fn entries_that_wait_are_in_a_copy_of_the_file() {
     }
 }
 
+/// As extensions do that rewrite tables, without a utility statement.
+#[test]
+fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
+    let (_cluster, mut client) = begin();
+    execute(
+        &mut client,
+        "SET allow_system_table_mods = on;
+         CREATE TABLE other (LIKE t);
+         CREATE INDEX other_k ON other USING bedload (k);
+         INSERT INTO other SELECT * FROM t",
+    );
+    let exchange = "UPDATE pg_class one SET relfilenode = two.relfilenode FROM pg_class two
+        WHERE (one.relname, two.relname) IN
+            (('t', 'other'), ('other', 't'), ('t_k', 'other_k'), ('other_k', 't_k'))";
+    // The second has what waits published before the end of the transaction.
+    for (number, then) in ["", "CREATE VIEW v AS SELECT 1", "DROP TABLE other"]
+        .iter()
+        .enumerate()
+    {
+        let base = 10_000 * (number + 1);
+        execute(
+            &mut client,
+            &format!(
+                "BEGIN;
+                 INSERT INTO other SELECT {base} + i, i FROM generate_series(1, 100) i;
+                 {exchange};
+                 INSERT INTO t SELECT {base} + 1000 + i, i FROM generate_series(1, 10) i;
+                 {then}"
+            ),
+        );
+        let rows = format!("k > {base}");
+        assert_eq!(same_rows(&mut client, "t", &rows), 110, "{then}");
+        execute(&mut client, "COMMIT");
+        assert_eq!(same_rows(&mut client, "t", &rows), 110, "{then}");
+        check(&mut client, "t_k");
+    }
+}
+
 /// The old file comes back with the savepoint, and the entries before it are there.
 #[test]
 fn a_copy_that_is_rolled_back_loses_no_entries() {
