@@ -1,8 +1,8 @@
 //! Follows former greatest keys: how many keys below each came after it.
 //!
 //! All earlier keys lie below a key that was the greatest, so that number is its distance from its
-//! sorted position. Where a greatest key A is not followed but the next, B, is, A's distance exceeds
-//! that of B by no more rows than lie between their arrivals.
+//! sorted position. Where a greatest key A is not followed but the next, B, is, A's distance
+//! exceeds that of B by no more rows than lie between their arrivals.
 
 /// The most keys that are followed.
 const KEYS: usize = 64;

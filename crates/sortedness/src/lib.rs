@@ -350,7 +350,6 @@ impl Displacement {
 }
 
 /// Returns the word of its bitmap that has a position.
-#[expect(clippy::cast_possible_truncation, reason = "a bitmap has few words")]
 const fn word_of(place: u64) -> usize {
     (place % BITMAP / WORD) as usize
 }

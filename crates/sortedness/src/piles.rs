@@ -215,8 +215,9 @@ impl Piles {
     }
 }
 
-/// Drops marks so that neighbours differ by no more than a share of their distance from the `recent`
-/// one, if there are enough: keys that fall back by some piles lose at most that share of them.
+/// Drops marks so that neighbours differ by no more than a share of their distance from the
+/// `recent` one, if there are enough: keys that fall back by some piles lose at most that share of
+/// them.
 fn thin_to(marks: &mut Vec<Mark>, most: usize, recent: u64) {
     for shift in [4, 3, 2, 1, 0] {
         if marks.len() <= most {

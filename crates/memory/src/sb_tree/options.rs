@@ -44,9 +44,9 @@ impl SbTreeOptions {
     /// Sets whether the processor's time-stamp counter, if it reports it as invariant, orders the
     /// inserts of one key by several threads. Default: true. Otherwise all threads increment one
     /// counter, which does not scale. Set it to false where the counters of several sockets are not
-    /// synchronised, where the machine may sleep (suspend to RAM), and where an image of the process
-    /// may be restored: otherwise an older value may win over that which another thread inserted for
-    /// the same key. A thread never sees an older value of its own.
+    /// synchronised, where the machine may sleep (suspend to RAM), and where an image of the
+    /// process may be restored: otherwise an older value may win over that which another thread
+    /// inserted for the same key. A thread never sees an older value of its own.
     #[must_use]
     pub const fn processor_stamps(mut self, may_use: bool) -> Self {
         self.processor_stamps = may_use;

@@ -14,9 +14,9 @@ use super::sorted_rows::SortedRows;
 /// count too.
 ///
 /// K and L are estimates: K is never too small and too large by 1 % of the rows at most, unless
-/// more than 256 rows that come too early arrive together again and again, which may add some 1,000
-/// to K each time; L is right within 5 % of the rows where K is 20 % at most, and else within 10 %,
-/// but too small while rows that came too early wait for those that they overtook. Late and
+/// more than 256 rows that come too early arrive together again and again, which may add some
+/// 1,000 to K each time; L is right within 5 % of the rows where K is 20 % at most, and else within
+/// 10 %, but too small while rows that came too early wait for those that they overtook. Late and
 /// overlapping rows are counted exactly. Rows that overlap lay below the latest time in the table's
 /// pages when they were flushed.
 ///

@@ -10,10 +10,10 @@
 //! instruction that waits for all earlier ones, so not before the thread's earlier reads. Elsewhere
 //! a shared counter is incremented.
 //!
-//! The processor's counter may begin again when the machine sleeps (suspend to RAM) or when an image
-//! of the process is restored, and the counters of several sockets may differ. So stamps only order
-//! entries of different logs: of those of one log the last is the newest, and no writer sees its own
-//! older value.
+//! The processor's counter may begin again when the machine sleeps (suspend to RAM) or when an
+//! image of the process is restored, and the counters of several sockets may differ. So stamps only
+//! order entries of different logs: of those of one log the last is the newest, and no writer sees
+//! its own older value.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
