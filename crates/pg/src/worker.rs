@@ -10,9 +10,10 @@
 //!    [`REST`]. A worker takes the note back when it ends, unless it fails. So what goes wrong at
 //!    its start or later goes wrong, and is in the server's log, once in a while; commits do the
 //!    work meanwhile.
-//! 3. It works in transactions of some [`TURN`], each of which locks the index as an insertion
-//!    does, if that needs no wait: who wants to drop, rebuild or move an index waits for one of
-//!    them. Between them it holds nothing but the lock of rule 1.
+//! 3. It works in transactions of some [`TURN`], each of which locks the table and the index as an
+//!    insertion does, if that needs no wait: who wants to drop, rebuild or move an index waits for
+//!    one of them, whichever of the two it locks. Between them the worker holds nothing but the
+//!    lock of rule 1.
 //! 4. Its transactions have ids from when they have a right to a node, as those of sessions that
 //!    write have: `VACUUM` tells pages about to be named from lost ones by the id of their writer.
 //! 5. It ends when another process locks its database as a whole (`DROP DATABASE`, or one that is
@@ -280,7 +281,14 @@ fn in_transaction<T>(call: impl FnOnce() -> T) -> T {
 fn with_index<T>(id: pg_sys::Oid, call: impl FnOnce(&Index) -> T) -> Option<T> {
     // SAFETY: the relation is locked before it is opened.
     unsafe {
-        if !pg_sys::ConditionalLockRelationOid(id, ROW_EXCLUSIVE) {
+        let table = pg_sys::IndexGetRelation(id, true);
+        if table == pg_sys::InvalidOid {
+            return None;
+        }
+        let are_locked = [table, id]
+            .into_iter()
+            .all(|id| pg_sys::ConditionalLockRelationOid(id, ROW_EXCLUSIVE));
+        if !are_locked {
             return None;
         }
         let relation = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());

@@ -99,8 +99,8 @@ struct Pending {
     batches: Vec<Batch>,
     /// The sum over all batches.
     weight: usize,
-    /// Indexes that were built within the transaction, and in which files.
-    built: Vec<Origin>,
+    /// Indexes that were built within the transaction, in which subtransaction and files.
+    built: Vec<(pg_sys::SubTransactionId, Origin)>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
@@ -134,7 +134,7 @@ impl Pending {
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
         let origin = unsafe { Origin::of(index) };
-        let is_built = self.built.iter().any(|built| built.index == origin.index);
+        let is_built = self.built.iter().any(|(_, built)| built.index == origin.index);
         let belongs = |batch: Origin| {
             let may_be_copied = || batch.index == origin.index && !is_built;
             batch.shares_file(origin) || (may_be_copied() && index_with_file(batch).is_none())
@@ -152,7 +152,8 @@ impl Pending {
         // SAFETY: the caller has the index open.
         let origin = unsafe { Origin::of(index) };
         let of_index = |other: &Origin| other.index == origin.index;
-        let mut builds = self.built.iter().filter(|built| of_index(built)).peekable();
+        let builds = self.built.iter().map(|(_, built)| built);
+        let mut builds = builds.filter(|built| of_index(built)).peekable();
         let mut others = self.batches.iter().filter(|batch| batch.len() > 0);
         builds.peek().is_some()
             && builds.all(|built| !built.shares_file(origin))
@@ -389,20 +390,7 @@ fn flush_all() {
 fn flush_last() {
     for origin in origins() {
         with_open(origin, |index| {
-            if PENDING.with_borrow(|pending| pending.is_ambiguous(index)) {
-                // SAFETY: the index is open.
-                let name = unsafe { name_of(index) };
-                fail(
-                    PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "index \"{name}\" was rebuilt and moved while rows were inserted by an event trigger"
-                    ),
-                    Some(
-                        "Run the statements in transactions of their own, or set bedload.batch_entries = 0."
-                            .to_owned(),
-                    ),
-                );
-            }
+            check_unambiguous(index);
             // SAFETY: the index is open and locked.
             unsafe { flush_with(index, Copied::Forgotten) };
         });
@@ -411,6 +399,22 @@ fn flush_last() {
         pending.batches.clear();
         pending.count();
     });
+}
+
+/// Fails if entries [may or may not](Pending::is_ambiguous) belong into the index, which is open.
+fn check_unambiguous(index: pg_sys::Relation) {
+    if PENDING.with_borrow(|pending| pending.is_ambiguous(index)) {
+        // SAFETY: the caller's.
+        let name = unsafe { name_of(index) };
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("index \"{name}\" was rebuilt and moved while rows were inserted by an event trigger"),
+            Some(
+                "Run the statements in transactions of their own, or set bedload.batch_entries = 0."
+                    .to_owned(),
+            ),
+        );
+    }
 }
 
 /// Publishes entries, ascending; calls `published` as soon as they are in the WAL (rule 11).
@@ -455,6 +459,7 @@ pub(crate) unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
 /// Returns the pending entries of the index between two entries, inclusively and ascending (rule
 /// 5).
 pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<Entry> {
+    check_unambiguous(index);
     PENDING.with_borrow_mut(|pending| {
         let mut found = Vec::new();
         for at in pending.positions(index) {
@@ -485,6 +490,6 @@ pub(crate) fn forget(index: pg_sys::Relation) {
             .batches
             .retain(|batch| !batch.origin().shares_file(origin));
         pending.count();
-        pending.built.push(origin);
+        pending.built.push((pending.subtransaction, origin));
     });
 }

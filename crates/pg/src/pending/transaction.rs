@@ -72,6 +72,11 @@ unsafe extern "C-unwind" fn at_subtransaction(
             for batch in &mut pending.batches {
                 batch.hand_over(child, parent);
             }
+            for (builder, _) in &mut pending.built {
+                if *builder == child {
+                    *builder = parent;
+                }
+            }
             pending.subtransaction = parent;
         }
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
@@ -79,6 +84,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
             // subtransaction.
             pending.batches.retain_mut(|batch| !batch.drop_those_of(child));
             pending.count();
+            pending.built.retain(|&(builder, _)| builder != child);
             pending.subtransaction = parent.max(TOP_SUBTRANSACTION);
         }
         _ => {}

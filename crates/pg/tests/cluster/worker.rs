@@ -203,6 +203,19 @@ fn a_worker_gives_way() {
     assert_eq!(log.matches("ERROR").count(), 0, "{log}");
 }
 
+/// Extensions that rewrite a table lock it alone, not its indexes.
+#[test]
+fn who_locks_the_table_waits_for_a_merge() {
+    let (_cluster, mut client, holder) = paused(PAUSES);
+    let locks = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE backend_type = 'bedload worker' AND granted
+                 AND mode = 'RowExclusiveLock' AND relation = 't'::regclass";
+    assert_eq!(number(&mut client, locks), 1);
+    drop(holder);
+    execute(&mut client, "BEGIN; LOCK TABLE t; COMMIT");
+    check(&mut client, "t_k");
+}
+
 /// A worker ends when its database is to be dropped or copied, for which the server waits some
 /// seconds, though it would stay for longer.
 #[test]
