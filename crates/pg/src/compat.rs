@@ -107,6 +107,25 @@ pub(crate) unsafe fn count_buffer_hit(relation: pg_sys::Relation) {
     }
 }
 
+/// Takes back that a row was counted as fetched by an index.
+///
+/// # Safety
+///
+/// The index is open, and a row was counted.
+pub(crate) unsafe fn uncount_fetched_row(index: pg_sys::Relation) {
+    // SAFETY: the caller's; the counts are this process's own, where there are any.
+    unsafe {
+        let Some(counted) = (*index).pgstat_info.as_mut() else {
+            return;
+        };
+        #[cfg(feature = "pg15")]
+        let fetched = &mut counted.t_counts.t_tuples_fetched;
+        #[cfg(not(feature = "pg15"))]
+        let fetched = &mut counted.counts.tuples_fetched;
+        *fetched -= 1;
+    }
+}
+
 /// The subtransaction that gave a relation its present file first, if the transaction did.
 pub(crate) fn subtransaction_of_file(relation: &pg_sys::RelationData) -> pg_sys::SubTransactionId {
     #[cfg(feature = "pg15")]

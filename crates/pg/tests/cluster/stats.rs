@@ -142,6 +142,39 @@ fn the_servers_statistics_count_scans() {
     assert_eq!(counted(index, joined), 8);
 }
 
+/// Rows are counted once, though an index-only scan looks for them before the executor does.
+#[test]
+fn the_servers_statistics_count_rows_as_for_a_b_tree() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let mut fetched = |method: &str, statement: &str| {
+        execute(
+            &mut client,
+            &format!(
+                "CREATE TABLE t (k int8, id int4); CREATE INDEX t_k ON t USING {method} (k);
+                 INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; DELETE FROM t WHERE k > 90"
+            ),
+        );
+        execute(&mut client, statement);
+        execute(
+            &mut client,
+            "SET enable_seqscan = off; SET enable_bitmapscan = off",
+        );
+        assert_eq!(number(&mut client, "SELECT count(k) FROM t WHERE k > 0"), 90);
+        execute(&mut client, "RESET ALL; SELECT pg_stat_force_next_flush()");
+        let counted = number(
+            &mut client,
+            "SELECT idx_tup_fetch FROM pg_stat_user_indexes WHERE indexrelname = 't_k'",
+        );
+        execute(&mut client, "DROP TABLE t");
+        counted
+    };
+    for (statement, expected) in [("", 90), ("VACUUM t", 0)] {
+        let counts = ["btree", "bedload"].map(|method| fetched(method, statement));
+        assert_eq!(counts, [expected; 2], "{statement}");
+    }
+}
+
 /// Merges count what they write again, and lookups the errors of filters.
 #[test]
 fn work_is_counted() {

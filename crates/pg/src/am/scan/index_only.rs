@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use super::position::Window;
 use super::state::Scan;
+use crate::compat;
 use crate::index::Index;
 use crate::key::{Form, Kind};
 
@@ -134,6 +135,10 @@ impl Scan {
             let address = (*descriptor).xs_heaptid;
             let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
             (*descriptor).xs_heap_continue = false;
+            if is_seen {
+                // The executor fetches it again, which counts.
+                compat::uncount_fetched_row((*descriptor).indexRelation);
+            }
             // After an update in the page it is the present version's address, which the executor,
             // who looks for the row again, would take for dead.
             (*descriptor).xs_heaptid = address;
