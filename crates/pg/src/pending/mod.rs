@@ -157,7 +157,10 @@ impl Pending {
         let mut others = self.batches.iter().filter(|batch| batch.len() > 0);
         builds.peek().is_some()
             && builds.all(|built| !built.shares_file(origin))
-            && others.any(|batch| of_index(&batch.origin()) && !batch.origin().shares_file(origin))
+            && others.any(|batch| {
+                let batch = batch.origin();
+                of_index(&batch) && !batch.shares_file(origin) && index_with_file(batch).is_none()
+            })
     }
 
     fn count(&mut self) {
@@ -322,7 +325,10 @@ fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Opt
     // since then by this transaction, or from now on.
     unsafe {
         if id != origin.index {
-            pg_sys::LockRelationOid(id, pg_sys::RowExclusiveLock.cast_signed());
+            let table = pg_sys::IndexGetRelation(id, true);
+            for relation in [table, id] {
+                pg_sys::LockRelationOid(relation, pg_sys::RowExclusiveLock.cast_signed());
+            }
         }
         let index = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
         if index.is_null() {
@@ -380,8 +386,11 @@ fn flush_all() {
         return;
     }
     for origin in origins() {
-        // SAFETY: the index is open and locked.
-        with_open(origin, |index| unsafe { flush(index) });
+        with_open(origin, |index| {
+            check_unambiguous(index);
+            // SAFETY: the index is open and locked.
+            unsafe { flush(index) };
+        });
     }
 }
 

@@ -101,6 +101,21 @@ fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
         assert_eq!(same_rows(&mut client, "t", &rows), 110, "{then}");
         check(&mut client, "t_k");
     }
+    // The other one is built within the transaction.
+    execute(
+        &mut client,
+        "BEGIN;
+         INSERT INTO t SELECT 50000 + i, i FROM generate_series(1, 100) i;
+         CREATE TABLE other (LIKE t);
+         CREATE INDEX other_k ON other USING bedload (k);
+         INSERT INTO other SELECT 60000 + i, i FROM generate_series(1, 10) i",
+    );
+    execute(&mut client, exchange);
+    execute(&mut client, "COMMIT");
+    for (table, expected) in [("t", 10), ("other", 100)] {
+        assert_eq!(same_rows(&mut client, table, "k > 50000"), expected, "{table}");
+        check(&mut client, &format!("{table}_k"));
+    }
 }
 
 /// The old file comes back with the savepoint, and the entries before it are there.
