@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, TimeUnit};
 use bedload::TableSchema;
 use bedload_casts::{Error, cast};
 use bedload_times::{Zone, nanos_per_tick};
@@ -15,11 +15,13 @@ use crate::error::schema as refuse;
 
 /// The rows of a batch with the columns of `table`, in its order. A column that comes in another
 /// type is cast, and refused where the cast would lose anything. One that is missing is refused
-/// unless `allow_missing`; then it is null, if it may be and is none of the key.
+/// unless `allow_missing`; then it is null, if it may be and is none of the key. Errors count rows
+/// from `rows_before`, the rows of earlier batches.
 pub(crate) fn conform(
     batch: &RecordBatch,
     table: &TableSchema,
     allow_missing: bool,
+    rows_before: usize,
 ) -> PyResult<RecordBatch> {
     let (given, schema) = (batch.schema(), table.arrow());
     let key = table.key().unwrap_or_default();
@@ -34,7 +36,7 @@ pub(crate) fn conform(
     let mut found = 0;
     for (number, field) in schema.fields().iter().enumerate() {
         if let Some(column) = batch.column_by_name(field.name()) {
-            columns.push(conform_column(column, field.data_type(), field.name())?);
+            columns.push(conform_column(column, field, rows_before)?);
             found += 1;
             continue;
         }
@@ -68,7 +70,8 @@ pub(crate) fn conform(
         .map_err(|error| refuse(error.to_string()))
 }
 
-fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+fn conform_column(column: &ArrayRef, field: &Field, rows_before: usize) -> PyResult<ArrayRef> {
+    let to = field.data_type();
     if column.data_type() == to {
         return Ok(column.clone());
     }
@@ -79,23 +82,25 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
         }
         _ => None,
     };
-    cast(column, to, clock.as_ref()).map_err(|error| refused(&error, column.data_type(), to, name))
+    cast(column, to, clock.as_ref()).map_err(|error| refused(&error, column.data_type(), field, rows_before))
 }
 
 /// Why a column is not of the table's type.
-fn refused(error: &Error, from: &DataType, to: &DataType, name: &str) -> PyErr {
+fn refused(error: &Error, from: &DataType, field: &Field, rows_before: usize) -> PyErr {
+    let (to, name) = (field.data_type(), field.name());
+    let place = |row: &usize| format!("row {} of column {name:?}", rows_before + row);
     refuse(match error {
         Error::Value { row, value, .. } => match (time_unit(from), to) {
             (Some(given), DataType::Timestamp(unit, _)) if nanos_per_tick(given) < nanos_per_tick(*unit) => {
                 format!(
-                    "row {row} of column {name:?}: {value} is not a whole {}: round the times first, or use a \
-                     table of a finer unit",
+                    "{}: {value} is not a whole {}: round the times first, or use a table of a finer unit",
+                    place(row),
                     name_of(*unit)
                 )
             }
-            _ => format!("row {row} of column {name:?}: {value} is no {to}: values would change"),
+            _ => format!("{}: {value} is no {to}: values would change", place(row)),
         },
-        Error::Reading { row, reason } => format!("row {row} of column {name:?}: {reason}"),
+        Error::Reading { row, reason } => format!("{}: {reason}", place(row)),
         Error::ZoneLost { zone, .. } => format!(
             "column {name:?} has times of the zone {zone:?} and the table's times have no zone: convert them first"
         ),

@@ -60,6 +60,18 @@ pub(crate) fn of_store(error: Error) -> PyErr {
     }
 }
 
+/// The error of a batch, with its row counted from the first of all rows that were given.
+pub(crate) fn moved(mut error: Error, rows_before: usize) -> Error {
+    if let Error::NullTime { row, .. }
+    | Error::OffGrid { row, .. }
+    | Error::BeyondGrid { row, .. }
+    | Error::RowTooLong { row, .. } = &mut error
+    {
+        *row += rows_before;
+    }
+    error
+}
+
 /// The operating system's number of an error, or of its source.
 fn number_of<'py>(py: Python<'py>, error: &Error) -> PyResult<Option<Bound<'py, PyAny>>> {
     let source = match error {

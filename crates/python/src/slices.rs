@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// The rows of a batch, in slices with at most `most` bytes of text and binary values each.
-pub(crate) fn slices(batch: &RecordBatch, most: usize) -> PyResult<Vec<RecordBatch>> {
+/// The rows of a batch, in slices with at most `most` bytes of text and binary values each. Errors
+/// count rows from `rows_before`, the rows of earlier batches.
+pub(crate) fn slices(batch: &RecordBatch, most: usize, rows_before: usize) -> PyResult<Vec<RecordBatch>> {
     let lengths: Vec<_> = batch.columns().iter().filter_map(length_at).collect();
     let (mut first, mut bytes) = (0, 0_usize);
     let mut slices = Vec::new();
@@ -17,7 +18,8 @@ pub(crate) fn slices(batch: &RecordBatch, most: usize) -> PyResult<Vec<RecordBat
         let length: usize = lengths.iter().map(|length| length(row)).sum();
         if length > most {
             return Err(error::schema(format!(
-                "row {row} has {length} bytes of text and binary values: at most {most} can be appended at once"
+                "row {} has {length} bytes of text and binary values: at most {most} can be appended at once",
+                rows_before + row
             )));
         }
         if bytes + length > most {

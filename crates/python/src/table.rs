@@ -287,6 +287,8 @@ impl Table {
             let mut waiting: Vec<RecordBatch> = Vec::new();
             let mut left_over = VecDeque::new();
             let mut is_last = false;
+            // Rows of all batches that were made the table's.
+            let mut read = 0;
             while !is_last {
                 let step = py.detach(|| -> PyResult<Option<Appended>> {
                     let (mut count, mut bytes) = (0, 0);
@@ -298,7 +300,8 @@ impl Table {
                             };
                             let batch = batch.map_err(of_stream)?;
                             if long_bytes(&batch) > batch_bytes {
-                                left_over.extend(slices(&batch, BYTES_PER_COMMIT.min(batch_bytes))?);
+                                let most = BYTES_PER_COMMIT.min(batch_bytes);
+                                left_over.extend(slices(&batch, most, read)?);
                             } else {
                                 left_over.push_back(batch);
                             }
@@ -308,8 +311,9 @@ impl Table {
                         if bytes > BYTES_PER_COMMIT.min(batch_bytes) && !waiting.is_empty() {
                             break;
                         }
-                        let batch = conform(batch, schema, allow_missing)?;
+                        let batch = conform(batch, schema, allow_missing, read)?;
                         left_over.pop_front();
+                        read += batch.num_rows();
                         count += batch.num_rows();
                         if batch.num_rows() > 0 {
                             waiting.push(batch);
@@ -322,10 +326,14 @@ impl Table {
                             .map_err(of_stream)?,
                     };
                     waiting.clear();
+                    let rows_before = read - batch.num_rows();
                     // Looked up at each commit: a table that is held keeps its store open.
                     self.handle.commit(|store| {
                         let table = self.found_in(&store)?.snapping(snap);
-                        table.append(&batch).map(Some).map_err(error::of_store)
+                        table
+                            .append(&batch)
+                            .map(Some)
+                            .map_err(|error| error::of_store(error::moved(error, rows_before)))
                     })
                 })?;
                 if let Some(step) = step {

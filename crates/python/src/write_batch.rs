@@ -86,15 +86,17 @@ impl WriteBatch {
         self.check(of)?;
         let schema = of.schema()?;
         let mut reader = reader_of(rows, Some(schema.arrow()))?;
-        let mut batches = Vec::new();
+        let mut batches: Vec<RecordBatch> = Vec::new();
+        let mut rows_before = 0;
         loop {
             let next = py.detach(|| -> PyResult<Option<RecordBatch>> {
                 let batch = reader.next().transpose().map_err(of_stream)?;
                 batch
-                    .map(|batch| conform(&batch, schema, allow_missing))
+                    .map(|batch| conform(&batch, schema, allow_missing, rows_before))
                     .transpose()
             });
             let Some(batch) = next? else { break };
+            rows_before += batch.num_rows();
             batches.push(batch);
             py.check_signals()?;
         }

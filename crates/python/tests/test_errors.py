@@ -257,3 +257,47 @@ def test_a_store_that_is_dropped_lets_other_threads_run(tmp_path: Path) -> None:
         done.set()
         thread.join()
         sys.setswitchinterval(interval)
+
+
+def test_rows_of_a_stream_are_counted_from_its_first(db: bedload.Database) -> None:
+    schema = pa.schema({"at": pa.timestamp("s", "America/New_York"), "n": pa.int32(), "text": pa.string()})
+    table = db.table("t", schema)
+    skipped = int(np.datetime64("2020-03-08T02:30", "s").astype(int))
+
+    def batches(rows: int, last: dict[str, Any]) -> pa.Table:
+        """A batch of so many rows, and one of two rows, the second of them ``last``."""
+        batch = pa.table({"at": pa.array([0] * rows, pa.timestamp("s")), "n": [1] * rows, "text": ["a"] * rows})
+        row = {"at": 0, "n": 1, "text": "a", **last}
+        second = {"at": pa.array([0, row["at"]], pa.timestamp("s")), "n": [1, row["n"]], "text": ["a", row["text"]]}
+        return pa.concat_tables([batch, pa.table(second)])
+
+    for last, message in [({"n": 2**40}, 'row 4 of column "n"'), ({"at": skipped}, 'row 4 of column "at": .*exist')]:
+        with pytest.raises(bedload.SchemaError, match=message):
+            table.append(batches(3, last))
+        with pytest.raises(bedload.SchemaError, match=message), db.write() as changes:
+            changes.append(table, batches(3, last))
+    with pytest.raises(bedload.SchemaError, match="row 4 has 100 bytes"):
+        table._native.append(batches(3, {"text": "a" * 100}), "refuse", batch_bytes=50)
+    with pytest.raises(bedload.SchemaError, match='row 4 of column "n"'):
+        table._native.append(batches(3, {"text": "aa", "n": 2**40}), "refuse", batch_bytes=2)
+    assert table.count() == 4, "slices before the row were committed"
+
+
+@pytest.mark.parametrize("layout", ["indexed", "sparse"])
+def test_rows_of_later_commits_are_counted_from_the_first(db: bedload.Database, layout: str) -> None:
+    rows = 262_144
+    at = np.arange(rows + 2).astype("datetime64[s]")
+    frame = pa.table({"at": at, "text": np.full(rows + 2, "a", object)})
+    is_sparse = layout == "sparse"
+    table = db.table("t", frame, layout=layout, interval="2s" if is_sparse else None)
+    if is_sparse:
+        frame = frame.set_column(0, "at", [pa.array(np.arange(rows + 2) * 2, pa.timestamp("s"))])
+        odd = {"at": np.array([1], "datetime64[s]"), "text": ["a"]}
+        message = f"row {rows + 2} has the time"
+    else:
+        odd = {"at": np.array(["NaT"], "datetime64[s]"), "text": ["a"]}
+        message = f"row {rows + 2} has no value in the time column"
+    stream = pa.concat_tables([frame.slice(0, rows), frame.slice(rows), pa.table(odd)])
+    with pytest.raises(bedload.SchemaError, match=message) as caught:
+        table.append(stream)
+    assert caught.value.rows_appended == rows
