@@ -8,7 +8,8 @@
 //! | integers, floats, decimals | each other, if each value is the same number |
 //! | times of any unit | times of any unit, if no value is rounded or out of range |
 //! | times without a zone | times of a zone, read on the clocks of a given zone |
-//! | dates | times, as midnights; midnights without a zone become dates |
+//! | dates | times at which the days begin: midnights, unless the zone's clocks skip or repeat them |
+//! | midnights without a zone | dates |
 //! | times of day, durations | the same of any unit, if no value is rounded or out of range |
 //! | text, bytes, dictionaries | the same values in another layout; bytes of one length, if they have it |
 //! | nulls | any type |
@@ -81,12 +82,19 @@ pub fn cast(column: &ArrayRef, to: &DataType, clock: Option<&Zone>) -> Result<Ar
         }
         (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) => {
             let clock = clock.ok_or_else(|| Error::ZoneUnknown { to: to.clone() })?;
-            exact(&in_utc(column, *unit, clock)?, to)
+            let ticks = lenient(column, &DataType::Int64)?;
+            exact(&in_utc(&ticks, *unit, |tick| clock.utc_ticks(tick, *unit))?, to)
         }
         (DataType::Timestamp(_, Some(zone)), DataType::Timestamp(_, None)) => Err(Error::ZoneLost {
             zone: zone.to_string(),
             to: to.clone(),
         }),
+        (DataType::Date32, DataType::Timestamp(_, Some(_))) => {
+            let clock = clock.ok_or_else(|| Error::ZoneUnknown { to: to.clone() })?;
+            let days = lenient(&lenient(column, &DataType::Int32)?, &DataType::Int64)?;
+            let begins = in_utc(&days, TimeUnit::Second, |day| clock.day_begin(day))?;
+            exact(&begins, to)
+        }
         // Days in milliseconds need not be whole ones, so they become times of the same unit.
         (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => {
             let unit = match from {
@@ -190,15 +198,18 @@ fn refused(column: &ArrayRef, row: usize, to: &DataType) -> Error {
     }
 }
 
-/// Readings of a clock as times in UTC.
-fn in_utc(readings: &ArrayRef, unit: TimeUnit, clock: &Zone) -> Result<ArrayRef> {
-    let ticks = lenient(readings, &DataType::Int64)?;
-    let ticks = ticks.as_primitive::<Int64Type>();
-    let tick = |(row, tick): (usize, Option<i64>)| {
-        let utc = tick.map(|tick| clock.utc_ticks(tick, unit)).transpose();
+/// Readings of a clock, whole numbers, as times in UTC.
+fn in_utc(
+    readings: &ArrayRef,
+    unit: TimeUnit,
+    tick_of: impl Fn(i64) -> bedload_times::Result<i64>,
+) -> Result<ArrayRef> {
+    let tick = |(row, reading): (usize, Option<i64>)| {
+        let utc = reading.map(&tick_of).transpose();
         utc.map_err(|reason| Error::Reading { row, reason })
     };
-    let utc = ticks
+    let utc = readings
+        .as_primitive::<Int64Type>()
         .iter()
         .enumerate()
         .map(tick)

@@ -178,6 +178,18 @@ fn times_without_a_zone_are_readings_of_a_clock() {
 }
 
 #[test]
+fn days_begin_where_clocks_skip_or_repeat_midnight() {
+    // The clocks of Sao Paulo went from 2018-02-18T00:00 back to 23:00, and from 2018-11-04T00:00
+    // to 01:00.
+    let sao_paulo = Zone::parse("America/Sao_Paulo").unwrap();
+    let days = of(Date32Array::from(vec![Some(17_580), None, Some(17_839)]));
+    let begins = TimestampSecondArray::from(vec![Some(1_518_922_800), None, Some(1_541_300_400)]);
+    becomes_on(Some(&sao_paulo), days.clone(), of(begins.with_timezone("UTC")));
+    let utc = time(TimeUnit::Second, Some("UTC"));
+    assert!(matches!(cast(&days, &utc, None), Err(Error::ZoneUnknown { .. })));
+}
+
+#[test]
 fn days_are_midnights_without_a_zone() {
     let days = of(Date32Array::from(vec![Some(1), None]));
     let midnights = of(TimestampSecondArray::from(vec![Some(86_400), None]));

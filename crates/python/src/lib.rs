@@ -52,6 +52,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(times::time_nanos, module)?)?;
     module.add_function(wrap_pyfunction!(times::time_tick, module)?)?;
     module.add_function(wrap_pyfunction!(times::duration_nanos, module)?)?;
+    module.add_function(wrap_pyfunction!(times::day_nanos, module)?)?;
     module.add_function(wrap_pyfunction!(times::utc_nanos, module)?)?;
     Ok(())
 }

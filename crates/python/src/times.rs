@@ -58,6 +58,15 @@ pub(crate) fn duration_nanos(text: &str) -> PyResult<i128> {
     bedload_times::parse_duration(text).map_err(refused)
 }
 
+/// Nanoseconds since 1970 in UTC at which a day begins on a zone's clocks; days count from 1970.
+#[pyfunction]
+pub(crate) fn day_nanos(day: i64, zone: &str) -> PyResult<i128> {
+    let second = Zone::parse(zone)
+        .and_then(|zone| zone.day_begin(day))
+        .map_err(refused)?;
+    Ok(i128::from(second) * i128::from(nanos_per_tick(TimeUnit::Second)))
+}
+
 /// Nanoseconds since 1970 in UTC of a reading of a zone's clocks, which is nanoseconds since
 /// their 1970.
 #[pyfunction]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from bedload._times import TimeType, bounds
 
 ZONE = "America/New_York"
 NEW_YORK = ZoneInfo(ZONE)
@@ -170,6 +171,23 @@ def test_integers_become_decimals_and_floats_where_they_are_exact(table: bedload
     table.append({"at": AT, "decimal": 7, "f64": 2**53, "i8": Level.LOW, "decimal256": 10**70}, allow_missing=True)
     row = table.last() or {}
     assert (row["decimal"], row["f64"], row["i8"], row["decimal256"]) == (Decimal(7), 2.0**53, 1, Decimal(10**70))
+
+
+@pytest.mark.parametrize(("zone", "day"), [("America/Sao_Paulo", "2018-11-04"), ("America/Havana", "2020-11-01")])
+def test_a_day_begins_as_its_text_does(db: bedload.Database, zone: str, day: str) -> None:
+    """The clocks of Sao Paulo skipped midnight, and those of Havana showed it twice."""
+    schema = pa.schema([("at", pa.timestamp("s", zone))])
+    date = dt.date.fromisoformat(day)
+    columns = [[date], np.array([day], "datetime64[D]"), pa.array([date]), [date, pd.Timestamp(f"{day} 12:00")]]
+    for number, column in enumerate(columns):
+        table = db.table(f"t{number}", schema)
+        table.append({"at": column})
+        for time in (day, date, np.datetime64(day, "D")):
+            assert table.get(time) is not None
+            assert table.count(time) == len(column)
+    first_of_day = table.range().to_pyarrow()["at"].cast(pa.int64())[0].as_py()
+    assert bounds(np.datetime64(day, "M"), None, TimeType("s", zone)) == bounds(day[:7], None, TimeType("s", zone))
+    assert bounds(np.datetime64(day, "D"), dt.date.fromisoformat(day), TimeType("s", zone)) == (first_of_day,) * 2
 
 
 def test_a_name_that_a_row_lacks_is_null_only_if_it_may_be(db: bedload.Database) -> None:

@@ -1,8 +1,9 @@
 //! Calendar days and months, by which rows are divided into files.
 
+use arrow_schema::TimeUnit;
 use chrono::{DateTime, Datelike, Months, NaiveDate};
 
-use crate::{Clock, Error, Result, ticks_per_second, unit_name};
+use crate::{Clock, Error, Result, Zone, ticks_per_second, unit_name};
 
 /// A unit of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +57,10 @@ impl Clock {
 
     /// Returns the date at an instant.
     fn date(&self, seconds: i64) -> Option<NaiveDate> {
-        let ahead = match self.zone() {
-            Some(zone) => zone.offset_at(seconds)?,
-            None => 0,
-        };
-        let local = DateTime::from_timestamp(seconds.checked_add(i64::from(ahead))?, 0)?;
-        Some(local.date_naive())
+        match self.zone() {
+            Some(zone) => zone.date(seconds),
+            None => Some(DateTime::from_timestamp(seconds, 0)?.date_naive()),
+        }
     }
 
     /// Returns the tick at which a date begins.
@@ -83,14 +82,54 @@ impl Clock {
         Ok(i128::from(seconds) * 1_000_000_000)
     }
 
+    /// Returns the seconds since 1970 at which a date begins.
+    fn first_second(&self, date: NaiveDate) -> Option<i64> {
+        match self.zone() {
+            Some(zone) => zone.first_second(date),
+            None => Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp()),
+        }
+    }
+}
+
+impl Zone {
+    /// Returns the second since 1970 in UTC at which a day begins, given in days since 1970: the
+    /// first from which on the zone's clocks do not show the day before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] if the day is outside the calendar.
+    ///
+    /// ```
+    /// use bedload_times::Zone;
+    ///
+    /// // The clocks of Sao Paulo went from 2018-11-04T00:00 to 01:00.
+    /// let zone = Zone::parse("America/Sao_Paulo")?;
+    /// assert_eq!(zone.day_begin(17_839)?, 1_541_300_400);
+    /// # Ok::<(), bedload_times::Error>(())
+    /// ```
+    pub fn day_begin(&self, day: i64) -> Result<i64> {
+        let date = day
+            .checked_mul(86_400)
+            .and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+        let begin = date.and_then(|date| self.first_second(date.date_naive()));
+        begin.ok_or_else(|| Error::OutOfRange {
+            text: date.map_or_else(|| format!("day {day}"), |date| date.date_naive().to_string()),
+            unit: unit_name(TimeUnit::Second),
+        })
+    }
+
+    /// Returns the date that clocks show at an instant.
+    fn date(&self, seconds: i64) -> Option<NaiveDate> {
+        let ahead = self.offset_at(seconds)?;
+        let local = DateTime::from_timestamp(seconds.checked_add(i64::from(ahead))?, 0)?;
+        Some(local.date_naive())
+    }
+
     /// Returns the seconds since 1970 at which a date begins, from which on clocks do not show the
     /// day before.
     fn first_second(&self, date: NaiveDate) -> Option<i64> {
         let local = date.and_hms_opt(0, 0, 0)?;
-        let offsets = match self.zone() {
-            Some(zone) => zone.offsets_of(local)?,
-            None => [0; 2],
-        };
+        let offsets = self.offsets_of(local)?;
         let [first, last] = offsets.map(|ahead| local.and_utc().timestamp() - i64::from(ahead));
         if self.date(last - 1).is_some_and(|before| before < date) {
             return Some(last);
@@ -114,7 +153,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::TimeUnit::{self, Millisecond, Nanosecond, Second};
+    use arrow_schema::TimeUnit::{Millisecond, Nanosecond, Second};
 
     use super::*;
 

@@ -27,6 +27,9 @@ _MINUTE = 60 * NANOS["s"]
 _NANOS_OF_STEPS = {"W": 7 * 1440 * _MINUTE, "D": 1440 * _MINUTE, "h": 60 * _MINUTE, "m": _MINUTE}
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_DAYS_EPOCH = _EPOCH.toordinal()
+#: Units of NumPy's whose values are calendar days: ones without a time of day.
+_CALENDAR = ("D", "W", "M", "Y")
 _TIME_OF_DAY = re.compile(r"T?([01][0-9]|2[0-3])(?::?([0-5][0-9])(?::?([0-5][0-9])(?:[.,]([0-9]{1,9}))?)?)?")
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?")
 
@@ -80,24 +83,32 @@ def _localised(nanos: int, zone: Optional[str]) -> int:
     return nanos if zone is None else _native.utc_nanos(nanos, zone)
 
 
+def _of_day(day: int, zone: Optional[str]) -> int:
+    """Nanoseconds at which a day begins, counted from 1970: at midnight, unless the zone's clocks skip or repeat it."""
+    return day * 86_400 * NANOS["s"] if zone is None else _native.day_nanos(day, zone)
+
+
 def _need_zone(zone: Optional[str], written: object) -> None:
     if zone is None:
         raise SchemaError(f"{written!r} has a time zone and the table's times have none: remove it, or convert it")
 
 
-def _of_numpy(value: np.datetime64) -> int:
+def _of_numpy(value: np.datetime64, zone: Optional[str]) -> int:
     if np.isnat(value):
         raise SchemaError("NaT is no time")
     unit, count = np.datetime_data(value.dtype)
     if unit in ("ps", "fs", "as"):
         raise SchemaError(f"{value!r} is finer than a nanosecond")
     if unit in NANOS:
-        return int(value.astype(np.int64)) * count * NANOS[unit]
+        return _localised(int(value.astype(np.int64)) * count * NANOS[unit], zone)
     seconds = value.astype("datetime64[s]")
     # NumPy wraps silently, and then the way back leads elsewhere.
     if seconds.astype(value.dtype) != value:
         raise SchemaError(f"{value!r} is beyond the seconds that 64 bits count")
-    return int(seconds.astype(np.int64)) * NANOS["s"]
+    ticks = int(seconds.astype(np.int64))
+    if unit in _CALENDAR:
+        return _of_day(ticks // 86_400, zone)
+    return _localised(ticks * NANOS["s"], zone)
 
 
 def nanos_of(value: Time, kind: TimeType) -> int:
@@ -105,7 +116,7 @@ def nanos_of(value: Time, kind: TimeType) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value) * NANOS[kind.unit]
     if isinstance(value, np.datetime64):
-        return _localised(_of_numpy(value), kind.zone)
+        return _of_numpy(value, kind.zone)
     if isinstance(value, str):
         return _native.time_nanos(value, kind.unit, kind.zone)
     if value is None or value != value:
@@ -117,7 +128,7 @@ def nanos_of(value: Time, kind: TimeType) -> int:
         _need_zone(kind.zone, value)
         return _nanos(value) - offset // dt.timedelta(microseconds=1) * 1_000
     if isinstance(value, dt.date):
-        return _localised(_nanos(dt.datetime(value.year, value.month, value.day)), kind.zone)
+        return _of_day(value.toordinal() - _DAYS_EPOCH, kind.zone)
     raise TypeError(
         f"{value!r} is no time: use a datetime, a date, a numpy.datetime64, a pandas.Timestamp, an ISO string or ticks"
     )
