@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Date32Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
-use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
@@ -18,10 +17,10 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arrow_stream::column_of;
 use crate::error;
-use crate::python_values::array_of_values;
+use crate::python_values::{array_of_values, strictly};
 
-/// A column on its way in: name, values, which of them are missing, and the unit of an array that
-/// counts time, or the Arrow type of a list.
+/// A column on its way in: name, values, which of them are missing, and the Arrow type of a list or
+/// of an array that counts time.
 pub(crate) type Given<'py> = (
     String,
     Bound<'py, PyAny>,
@@ -33,11 +32,11 @@ pub(crate) type Given<'py> = (
 pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
     let mut fields = Vec::with_capacity(columns.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
-    for (name, values, missing, unit) in columns {
+    for (name, values, missing, kind) in columns {
         let missing = missing.map(|missing| missing.as_array().to_vec());
-        let array = match (values.cast::<PyList>(), unit) {
+        let array = match (values.cast::<PyList>(), kind) {
             (Ok(values), kind) => listed(&name, values, kind.as_deref().unwrap_or("Utf8"))?,
-            (Err(_), Some(unit)) => as_times(&name, &array_of(&name, &values, missing)?, &unit)?,
+            (Err(_), Some(kind)) => as_times(&name, &array_of(&name, &values, missing)?, &kind)?,
             (Err(_), None) => array_of(&name, &values, missing)?,
         };
         if let Some(first) = arrays.first().filter(|first| first.len() != array.len()) {
@@ -59,15 +58,18 @@ pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
 
 /// A list of values of an Arrow type, which is named as the type is displayed.
 fn listed(name: &str, values: &Bound<'_, PyList>, kind: &str) -> PyResult<ArrayRef> {
-    let to = kind
-        .parse::<DataType>()
-        .map_err(|error| error::schema(error.to_string()))?;
+    let to = parsed(kind)?;
     let values: Vec<Option<Bound<'_, PyAny>>> = values.extract()?;
     array_of_values(&values, &to, |row| {
         let value = values[row].as_ref().map(|value| format!("{value:?}"));
         let value = value.unwrap_or_default();
         error::schema(format!("row {row} of column {name:?}: {value} is no {to}"))
     })
+}
+
+fn parsed(kind: &str) -> PyResult<DataType> {
+    kind.parse::<DataType>()
+        .map_err(|error| error::schema(error.to_string()))
 }
 
 fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -> PyResult<ArrayRef> {
@@ -90,6 +92,7 @@ fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -
         numbers::<UInt16Type>,
         numbers::<UInt32Type>,
         numbers::<UInt64Type>,
+        numbers::<Float16Type>,
         numbers::<Float32Type>,
         numbers::<Float64Type>,
     ];
@@ -124,37 +127,24 @@ fn numbers<T: ArrowPrimitiveType<Native: Element>>(
     )))
 }
 
-fn as_times(name: &str, ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
-    let to = match unit {
-        "s" => DataType::Timestamp(TimeUnit::Second, None),
-        "ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
-        "us" => DataType::Timestamp(TimeUnit::Microsecond, None),
-        "ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
-        "D" => {
-            // A day that 32 bits do not count would otherwise become a null.
-            let strict = CastOptions {
-                safe: false,
-                ..CastOptions::default()
-            };
-            let days = arrow_cast::cast_with_options(ticks, &DataType::Int32, &strict).map_err(|_| {
-                error::schema(format!(
-                    "column {name:?} has days beyond those that a table keeps"
-                ))
-            })?;
-            return arrow_cast::cast(&days, &DataType::Date32)
-                .map_err(|error| error::schema(error.to_string()));
-        }
-        other => {
-            return Err(error::schema(format!(
-                "times that count {other:?} are not kept: use datetime64 of s, ms, us, ns or D"
-            )));
-        }
-    };
-    arrow_cast::cast(ticks, &to).map_err(|error| error::schema(error.to_string()))
+/// Ticks as times, lengths of time or days of this type.
+fn as_times(name: &str, ticks: &ArrayRef, kind: &str) -> PyResult<ArrayRef> {
+    let to = parsed(kind)?;
+    if to != DataType::Date32 {
+        return arrow_cast::cast(ticks, &to).map_err(|error| error::schema(error.to_string()));
+    }
+    // A day that 32 bits do not count would otherwise become a null.
+    let days = strictly(ticks, &DataType::Int32).map_err(|_| {
+        error::schema(format!(
+            "column {name:?} has days beyond those that a table keeps"
+        ))
+    })?;
+    strictly(&days, &to)
 }
 
 /// For each column of batches its values, which of them are missing (or nothing, if none is), and
-/// the unit of times. A column that has no type in NumPy is refused, or shown as text.
+/// the NumPy type of times and lengths of time. A column that has no type in NumPy is refused, or
+/// shown as text.
 pub(crate) fn columns_of<'py>(
     py: Python<'py>,
     schema: &Schema,
@@ -167,14 +157,14 @@ pub(crate) fn columns_of<'py>(
             .iter()
             .map(|batch| batch.column(position).clone())
             .collect();
-        let (values, unit) = values_of(py, field.data_type(), &parts, shown)?;
+        let (values, dtype) = values_of(py, field.data_type(), &parts, shown)?;
         let missing = parts.iter().any(|part| part.null_count() > 0).then(|| {
             let missing = parts
                 .iter()
                 .flat_map(|part| (0..part.len()).map(|row| part.is_null(row)));
             missing.collect::<Vec<bool>>().into_pyarray(py)
         });
-        told.set_item(field.name(), (values, missing, unit))?;
+        told.set_item(field.name(), (values, missing, dtype))?;
     }
     Ok(told)
 }
@@ -184,7 +174,7 @@ fn values_of<'py>(
     kind: &DataType,
     parts: &[ArrayRef],
     shown: bool,
-) -> PyResult<(Bound<'py, PyAny>, Option<&'static str>)> {
+) -> PyResult<(Bound<'py, PyAny>, Option<String>)> {
     let plain = |values: Bound<'py, PyAny>| Ok((values, None));
     match kind {
         DataType::Boolean => {
@@ -199,24 +189,12 @@ fn values_of<'py>(
         DataType::UInt16 => plain(copied::<UInt16Type>(py, parts)),
         DataType::UInt32 => plain(copied::<UInt32Type>(py, parts)),
         DataType::UInt64 => plain(copied::<UInt64Type>(py, parts)),
+        DataType::Float16 => plain(copied::<Float16Type>(py, parts)),
         DataType::Float32 => plain(copied::<Float32Type>(py, parts)),
         DataType::Float64 => plain(copied::<Float64Type>(py, parts)),
-        DataType::Date32 => Ok((copied::<Date32Type>(py, parts), Some("D"))),
-        DataType::Timestamp(unit, _) => {
-            let ticks = |part: &ArrayRef| arrow_cast::cast(part, &DataType::Int64);
-            let ticks: Vec<ArrayRef> = parts
-                .iter()
-                .map(ticks)
-                .collect::<Result<_, _>>()
-                .map_err(|error| error::schema(error.to_string()))?;
-            let unit = match unit {
-                TimeUnit::Second => "s",
-                TimeUnit::Millisecond => "ms",
-                TimeUnit::Microsecond => "us",
-                TimeUnit::Nanosecond => "ns",
-            };
-            Ok((copied::<Int64Type>(py, &ticks), Some(unit)))
-        }
+        DataType::Date32 => Ok((copied::<Date32Type>(py, parts), Some("datetime64[D]".to_owned()))),
+        DataType::Timestamp(unit, _) => ticks_of(py, parts, "datetime64", *unit),
+        DataType::Duration(unit) if !shown => ticks_of(py, parts, "timedelta64", *unit),
         DataType::Utf8 => {
             let texts = parts.iter().flat_map(|part| part.as_string::<i32>().iter());
             plain(PyList::new(py, texts.collect::<Vec<_>>())?.into_any())
@@ -242,6 +220,26 @@ fn values_of<'py>(
         }
         other => Err(error::schema(format!("{other} has no NumPy type"))),
     }
+}
+
+/// Ticks, and the NumPy type of which they are.
+fn ticks_of<'py>(
+    py: Python<'py>,
+    parts: &[ArrayRef],
+    kind: &str,
+    unit: TimeUnit,
+) -> PyResult<(Bound<'py, PyAny>, Option<String>)> {
+    let ticks: Vec<ArrayRef> = parts
+        .iter()
+        .map(|part| strictly(part, &DataType::Int64))
+        .collect::<PyResult<_>>()?;
+    let unit = match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    };
+    Ok((copied::<Int64Type>(py, &ticks), Some(format!("{kind}[{unit}]"))))
 }
 
 fn list_of_bytes<'py, 'v>(

@@ -190,6 +190,33 @@ def test_a_day_begins_as_its_text_does(db: bedload.Database, zone: str, day: str
     assert bounds(np.datetime64(day, "D"), dt.date.fromisoformat(day), TimeType("s", zone)) == (first_of_day,) * 2
 
 
+def test_arrays_of_half_floats_and_lengths_of_time(db: bedload.Database) -> None:
+    at = np.array(["2026-03-01", "2026-03-02"], "datetime64[s]")
+    columns = {
+        "at": at,
+        "half": np.array([0.5, 65504], np.float16),
+        "took": np.array([1, "NaT"], "timedelta64[ns]"),
+        "hours": np.array([1, -2], "timedelta64[h]"),
+    }
+    table = db.table("t", columns, time="at")
+    assert list(table.columns.values()) == ["Timestamp(s)", "Float16", "Duration(ns)", "Duration(s)"]
+    table.append(columns)
+    read = table.range().to_numpy()
+    assert read["half"].dtype == np.float16 and (read["half"] == columns["half"]).all()
+    for name, dtype in [("took", "timedelta64[ns]"), ("hours", "timedelta64[s]")]:
+        assert read[name].dtype == dtype
+        np.testing.assert_array_equal(read[name], columns[name])
+    assert "0.5 | PT0.000000001S | PT3600S" in repr(table.range())
+    wrong = [("Y", 1, "use timedelta64 of s"), ("ps", 1, "use timedelta64 of s"), ("W", 2**60, "beyond those")]
+    for unit, length, message in wrong:
+        with pytest.raises(bedload.SchemaError, match=message):
+            table.append({**columns, "took": np.array([0, length], f"timedelta64[{unit}]")})
+    with pytest.raises(bedload.SchemaError, match="values would change"):
+        db.table("seconds", pa.schema([("at", pa.timestamp("s")), ("took", pa.duration("s"))]), time="at").append(
+            {"at": at, "took": columns["took"]}
+        )
+
+
 def test_a_name_that_a_row_lacks_is_null_only_if_it_may_be(db: bedload.Database) -> None:
     schema = pa.schema({"at": pa.timestamp("s"), "id": pa.int64(), "x": pa.float64()})
     table = db.table("t", schema, key=["id"])

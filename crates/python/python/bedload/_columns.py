@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _native
 from ._errors import SchemaError
+from ._times import I64_MAX, NANOS, SECONDS_OF_STEPS
 from ._values import NO_TARGET, Target, is_of_numpy, is_value, typed
 
 _KEPT = ("D", "s", "ms", "us", "ns")
@@ -31,17 +32,8 @@ def _given(name: str, values: Any, target: Target) -> Tuple[str, Any, Optional[n
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     kind = values.dtype.kind
-    if kind == "M":
-        unit, count = np.datetime_data(values.dtype)
-        if unit not in _KEPT or count != 1:
-            raise SchemaError(f"column {name!r} is {values.dtype}: use datetime64 of s, ms, us, ns or D")
-        absent = np.isnat(values)
-        if absent.any():
-            missing = absent if missing is None else missing | absent
-        ticks = values.astype(np.int64)
-        if unit == "D" and missing is not None:
-            ticks = np.where(missing, 0, ticks)
-        return name, ticks, missing, unit
+    if kind in "mM":
+        return _ticks(name, values, missing)
     if kind in "OUT":
         listed = values.tolist()
         if missing is not None:
@@ -50,6 +42,34 @@ def _given(name: str, values: Any, target: Target) -> Tuple[str, Any, Optional[n
         return name, listed, None, arrow_type
     # A field of a structured array may be unaligned, or at a stride that its size does not divide.
     return name, np.require(values, requirements=["C", "A"]), missing, None
+
+
+def _ticks(
+    name: str, values: np.ndarray, missing: Optional[np.ndarray]
+) -> Tuple[str, np.ndarray, Optional[np.ndarray], str]:
+    """An array of times or lengths of time as ticks and their Arrow type."""
+    unit, count = np.datetime_data(values.dtype)
+    per_step = 1
+    if values.dtype.kind == "M":
+        if unit not in _KEPT or count != 1:
+            raise SchemaError(f"column {name!r} is {values.dtype}: use datetime64 of s, ms, us, ns or D")
+        kind = "Date32" if unit == "D" else f"Timestamp({unit})"
+    else:
+        if unit not in NANOS and unit not in SECONDS_OF_STEPS:
+            raise SchemaError(f"column {name!r} is {values.dtype}: use timedelta64 of s, ms, us or ns")
+        per_step = count * SECONDS_OF_STEPS.get(unit, 1)
+        kind = f"Duration({'s' if unit in SECONDS_OF_STEPS else unit})"
+    absent = np.isnat(values)
+    if absent.any():
+        missing = absent if missing is None else missing | absent
+    ticks = values.astype(np.int64)
+    if missing is not None:
+        ticks = np.where(missing, 0, ticks)
+    if per_step > 1 and ticks.size:
+        if max(-int(ticks.min()), int(ticks.max())) * per_step > I64_MAX:
+            raise SchemaError(f"column {name!r} is {values.dtype} and has lengths beyond those that a table keeps")
+        ticks = ticks * per_step
+    return name, ticks, missing, kind
 
 
 def _is_arrow(values: Any) -> bool:
@@ -130,18 +150,18 @@ def _with_index(rows: Any) -> Any:
 def arrays_of(columns: Mapping[str, Tuple[Any, Optional[np.ndarray], Optional[str]]]) -> Dict[str, np.ndarray]:
     """Columns as arrays. A column with missing values is a masked array, but text, which has ``None``."""
     arrays: Dict[str, np.ndarray] = {}
-    for name, (values, missing, unit) in columns.items():
+    for name, (values, missing, dtype) in columns.items():
         if isinstance(values, list):
             objects = np.empty(len(values), dtype=object)
             objects[:] = values
             arrays[name] = objects
             continue
-        if unit is not None:
-            values = (values.astype(np.int64) if unit == "D" else values).view(f"datetime64[{unit}]")
+        if dtype is not None:
+            values = values.astype(np.int64, copy=False).view(dtype)
         if missing is None:
             arrays[name] = values
-        elif unit is not None:
-            values[missing] = np.datetime64("NaT")
+        elif dtype is not None:
+            values[missing] = "NaT"
             arrays[name] = values
         else:
             arrays[name] = np.ma.MaskedArray(values, mask=missing)

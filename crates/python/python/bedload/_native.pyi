@@ -10,7 +10,7 @@ __version__: str
 #: Name, Arrow type, unit and zone of times, whether it may be null.
 Described = Tuple[str, str, Optional[str], Optional[str], bool]
 Condition = Tuple[str, str, Any]
-#: By name: values, which of them are missing, and the unit of times.
+#: By name: values, which of them are missing, and the NumPy type of ticks.
 Columns = Dict[str, Tuple[Any, Optional[np.ndarray], Optional[str]]]
 
 class Batch:

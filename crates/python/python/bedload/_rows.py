@@ -71,8 +71,8 @@ class Rows:
         return self.to_pyarrow(progress).to_pandas(**options)
 
     def to_numpy(self, progress: Any = None) -> Dict[str, np.ndarray]:
-        """A dict of arrays. Times are ``datetime64`` in UTC, or as they are if the column has no zone, and missing ones
-        ``NaT``; missing numbers are masked; missing text is ``None``."""
+        """A dict of arrays. Times are ``datetime64`` in UTC, or as they are if the column has no zone, lengths of time
+        ``timedelta64``, and missing ones ``NaT``; missing numbers are masked; missing text is ``None``."""
         return arrays_of(self._native.read(progress).numpy())
 
     def to_parquet(self, path: "Union[str, os.PathLike[str]]", **options: Any) -> int:

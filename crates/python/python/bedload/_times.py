@@ -23,8 +23,8 @@ Interval = Union[dt.timedelta, np.timedelta64, str, int, np.integer]
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
-_MINUTE = 60 * NANOS["s"]
-_NANOS_OF_STEPS = {"W": 7 * 1440 * _MINUTE, "D": 1440 * _MINUTE, "h": 60 * _MINUTE, "m": _MINUTE}
+#: Units of NumPy's longer than a second.
+SECONDS_OF_STEPS = {"W": 7 * 86_400, "D": 86_400, "h": 3_600, "m": 60}
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAYS_EPOCH = _EPOCH.toordinal()
@@ -187,7 +187,10 @@ def _of_timedelta(value: np.timedelta64, unit: str) -> int:
     if own in ("Y", "M"):
         raise SchemaError(f"{value!r} is not of one length: use days")
     # Without a unit it counts ticks, as an ``int`` does.
-    per_step = NANOS[unit] if own == "generic" else _NANOS_OF_STEPS.get(own) or NANOS[own]
+    if own in SECONDS_OF_STEPS:
+        per_step = SECONDS_OF_STEPS[own] * NANOS["s"]
+    else:
+        per_step = NANOS[unit if own == "generic" else own]
     return int(value.astype(np.int64)) * count * per_step
 
 
