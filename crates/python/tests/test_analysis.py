@@ -99,6 +99,30 @@ def test_sortedness_of_what_has_no_order() -> None:
     assert bedload.sortedness(np.ma.MaskedArray([1, 3, 2])).late == 1
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**63 + 1, 2**63, np.int64(2)],
+        [np.uint64(2**53 + 1), np.int64(2**53)],
+        [np.datetime64("2300-01-01"), np.datetime64("2020-01-01T00:00:00.000001")],
+        [np.timedelta64(1, "ns"), np.timedelta64(0, "s")],
+        [np.timedelta64(2, "ns"), np.timedelta64(1, "ns")],
+    ],
+)
+def test_sortedness_of_mixed_scalars_is_exact(values: list[object]) -> None:
+    assert bedload.sortedness(values).inversions == len(values) - 1
+
+
+def test_sortedness_refuses_lists_that_an_array_would_round() -> None:
+    with pytest.raises(bedload.SchemaError, match="row 0 .* would be rounded"):
+        bedload.sortedness([2**53 + 1, 2**53, 0.5])
+    with pytest.raises(bedload.SchemaError, match="missing values"):
+        bedload.sortedness([1, None])
+    far = [np.datetime64("2300-01-01"), np.datetime64("2020-01-01T00:00:00.000000001")]
+    with pytest.raises(bedload.SchemaError, match="beyond those that 64 bits count"):
+        bedload.sortedness(far)
+
+
 def test_sortedness_of_flights(flights: pa.Table) -> None:
     found = bedload.sortedness(flights["departure"].to_numpy())
     assert (found.rows, found.k, found.l) == (328_521, 156_941, 770)

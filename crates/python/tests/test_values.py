@@ -153,6 +153,11 @@ def test_missing_values_are_null(readings: bedload.Table) -> None:
         ("decimal", [Decimal("0.001")], "has more digits"),
         ("decimal", [Decimal("NaN")], "is no number"),
         ("decimal", [Decimal(10) ** 16], "has more digits"),
+        ("ns", [np.datetime64("2300-01-01"), np.datetime64("2020-01-01T00:00:00.000000001")], "is no Timestamp"),
+        ("us", [np.datetime64("2300-01-01"), np.datetime64("2020-01-01T00:00:00.000000001")], "not a whole micro"),
+        ("i64", [np.int64(2**53 + 1), np.float64(7)], "row 0 .* would be rounded"),
+        ("i64", [np.bool_(True), np.int64(5)], "mixes values that are bool and integer"),
+        ("u64", [np.uint64(2**63 + 1), np.int64(-1)], "integers beyond 64 bits"),
     ],
 )
 def test_values_that_would_change_are_refused(
@@ -171,6 +176,23 @@ def test_integers_become_decimals_and_floats_where_they_are_exact(table: bedload
     table.append({"at": AT, "decimal": 7, "f64": 2**53, "i8": Level.LOW, "decimal256": 10**70}, allow_missing=True)
     row = table.last() or {}
     assert (row["decimal"], row["f64"], row["i8"], row["decimal256"]) == (Decimal(7), 2.0**53, 1, Decimal(10**70))
+
+
+def test_numpy_scalars_of_several_types_keep_their_values(table: bedload.Table) -> None:
+    columns = {
+        "u64": [np.uint64(2**63 + 1), np.int64(1)],
+        "f64": [np.float32(0.5), np.int64(2**53)],
+        "us": [np.datetime64("2300-01-01"), np.datetime64("2020-01-01T00:00:00.000001")],
+        "ns": [np.datetime64("NaT")] * 2,
+        "for_ns": [np.timedelta64(1, "D"), np.timedelta64(1, "ns")],
+    }
+    table.append({"at": [AT] * 2, **columns}, allow_missing=True)
+    read = table.range().to_pyarrow()
+    assert read["u64"].to_pylist() == [2**63 + 1, 1]
+    assert read["f64"].to_pylist() == [0.5, 2.0**53]
+    assert read["us"].to_pylist() == [dt.datetime(2300, 1, 1), dt.datetime(2020, 1, 1, microsecond=1)]
+    assert read["ns"].to_pylist() == [None, None]
+    assert read["for_ns"].cast(pa.int64()).to_pylist() == [86_400 * 10**9, 1]
 
 
 @pytest.mark.parametrize(("zone", "day"), [("America/Sao_Paulo", "2018-11-04"), ("America/Havana", "2020-11-01")])

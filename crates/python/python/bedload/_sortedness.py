@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import numpy as np
 
 from . import _native
 from ._errors import SchemaError
+from ._values import NO_TARGET, is_of_numpy, is_value, typed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +66,28 @@ class Sortedness:
         return ax
 
 
+#: The types of arrays that hold lists of these Arrow types.
+_NUMBERS: Dict[str, type] = {"Boolean": np.bool_, "Int64": np.int64, "UInt64": np.uint64, "Float64": np.float64}
+
+
+def _array_of(values: Any) -> np.ndarray:
+    """The values as an array. NumPy rounds or wraps numbers of several types in a list."""
+    is_plain = isinstance(values, (list, tuple)) and all(map(is_value, values))
+    if not is_plain or is_of_numpy(values):
+        return np.asarray(values)
+    listed, kind = typed("values", values, NO_TARGET)
+    if any(value is None for value in listed):
+        raise SchemaError("the array has missing values, which have no place in an order")
+    if kind in _NUMBERS:
+        return np.asarray(listed, _NUMBERS[kind])
+    if not kind.startswith(("Timestamp", "Date", "Time", "Duration")):
+        return np.asarray(listed)
+    try:
+        return np.asarray(listed, np.int64)
+    except OverflowError as error:
+        raise SchemaError("the times are beyond those that 64 bits count in one unit") from error
+
+
 def sortedness(values: Any) -> Sortedness:
     """Measures a one-dimensional array of integers, floats or times in order of arrival. Time O(n log n).
 
@@ -74,7 +97,7 @@ def sortedness(values: Any) -> Sortedness:
     """
     if np.ma.is_masked(values):
         raise SchemaError("the array has masked values, which have no place in an order")
-    keys = np.asarray(values)
+    keys = _array_of(values)
     if keys.ndim != 1:
         raise SchemaError(f"the array has {keys.ndim} dimensions; it must have one")
     if keys.dtype.kind in "mM":

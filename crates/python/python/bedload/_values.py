@@ -55,12 +55,13 @@ def is_value(given: Any) -> bool:
 
 
 def is_of_numpy(values: Union[List[Any], Tuple[Any, ...]]) -> bool:
-    """Whether all values are of types that have NumPy arrays which a table takes."""
+    """Whether all values are NumPy scalars of one type, which an array of them keeps. NumPy rounds or wraps values of
+    several types in one array."""
     kinds = set(map(type, values))
-    return bool(kinds) and all(
-        issubclass(kind, (np.bool_, np.number, np.datetime64)) and not issubclass(kind, np.timedelta64)
-        for kind in kinds
-    )
+    if len(kinds) != 1 or not issubclass(kinds.pop(), (np.bool_, np.number, np.datetime64)):
+        return False
+    dtypes = {value.dtype for value in values}
+    return len(dtypes) == 1 and not ((dtype := dtypes.pop()).kind in "mM" and np.datetime_data(dtype)[0] == "generic")
 
 
 def typed(name: str, values: Sequence[Any], target: Target) -> Typed:
@@ -93,7 +94,7 @@ def typed(name: str, values: Sequence[Any], target: Target) -> Typed:
         bits = 32 if unit in ("s", "ms") else 64
         return [None if value is None else tick_of_day(value, unit) for value in values], f"Time{bits}({unit})"
     if families == {"length of time"}:
-        unit = unit if kind.startswith("Duration") else "us"
+        unit = unit if kind.startswith("Duration") else _length_unit(values)
         return [_length(value, unit) for value in values], f"Duration({unit})"
     raise SchemaError(f"column {name!r} mixes values that are {' and '.join(sorted(families))}")
 
@@ -123,7 +124,8 @@ def _families(name: str, kinds: Set[type]) -> Set[str]:
 
 
 def _integer_type(name: str, values: List[Any]) -> str:
-    given = [value for value in values if value is not None]
+    # NumPy 1 compares its signed and unsigned integers as floats.
+    given = [int(value) for value in values if value is not None]
     if I64_MIN <= min(given) and max(given) <= I64_MAX:
         return "Int64"
     if min(given) >= 0 and max(given) < 2**64:
@@ -183,6 +185,11 @@ def _time_type(name: str, values: List[Any]) -> TimeType:
     zone = zones.pop() if zones else None
     has_nanos = any(nanos_of(value, TimeType("us", zone)) % 1_000 for value in times)
     return TimeType("ns" if has_nanos else "us", zone)
+
+
+def _length_unit(values: List[Any]) -> str:
+    """Microseconds, or nanoseconds if a length needs them."""
+    return "ns" if any((_length(value, "ns") or 0) % 1_000 for value in values) else "us"
 
 
 def _length(value: Any, unit: str) -> Optional[int]:
