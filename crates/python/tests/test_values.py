@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import bedload
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from bedload._times import TimeType, bounds
@@ -237,6 +238,13 @@ def test_arrays_of_half_floats_and_lengths_of_time(db: bedload.Database) -> None
         db.table("seconds", pa.schema([("at", pa.timestamp("s")), ("took", pa.duration("s"))]), time="at").append(
             {"at": at, "took": columns["took"]}
         )
+
+
+def test_nulls_of_polars(readings: bedload.Table) -> None:
+    nulls = pl.Series([None, None])
+    readings.append({"at": [AT, AT], "celsius": nulls})
+    readings.append(pl.DataFrame({"at": [AT, AT], "celsius": nulls}))
+    assert celsius(readings) == [None] * 4
 
 
 def test_a_name_that_a_row_lacks_is_null_only_if_it_may_be(db: bedload.Database) -> None:

@@ -16,6 +16,8 @@ _KEPT = ("D", "s", "ms", "us", "ns")
 
 
 def _given(name: str, values: Any, target: Target) -> Tuple[str, Any, Optional[np.ndarray], Optional[str]]:
+    if _is_null_series(values):
+        values = [None] * len(values)
     if isinstance(values, (list, tuple)) and not is_of_numpy(values):
         listed, arrow_type = typed(name, values, target)
         return name, listed, None, arrow_type
@@ -80,6 +82,12 @@ def _is_arrow(values: Any) -> bool:
     return not isinstance(getattr(values, "dtype", None), np.dtype)
 
 
+def _is_null_series(values: Any) -> bool:
+    """Whether this is a series of Polars of nulls alone, which Polars gives with a buffer that Arrow has not."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(values, polars.Series) and values.dtype == polars.Null
+
+
 def _with_nulls(values: Any) -> Any:
     """A column of a type of pandas' own as one of Arrow data."""
     pandas = sys.modules.get("pandas")
@@ -100,6 +108,9 @@ def _with_nulls(values: Any) -> Any:
 def source_of(rows: Any, target: Target = NO_TARGET) -> Any:
     """A source of Arrow data: ``rows`` itself, or a batch made of columns, rows or a structured
     array."""
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(rows, polars.DataFrame) and any(map(_is_null_series, rows)):
+        rows = {series.name: series for series in rows}
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return _with_index(rows)
     if isinstance(rows, np.ndarray) and rows.dtype.names:
