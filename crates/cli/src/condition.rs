@@ -159,7 +159,9 @@ fn value_before<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), S
                 "a parenthesis of `{value}` has no counterpart: quote the value"
             ));
         }
-        return Ok((value.trim_end().to_owned(), rest));
+        let value = value.trim_end();
+        refuse_sql(value)?;
+        return Ok((value.to_owned(), rest));
     };
     let rest = after.trim_start();
     if rest.is_empty() || rest.starts_with(ends) {
@@ -168,6 +170,31 @@ fn value_before<'a>(text: &'a str, ends: &[char]) -> Result<(String, &'a str), S
         Err(format!(
             "`{rest}` follows the closing quote of `{value}`: write a quote within quotes twice"
         ))
+    }
+}
+
+/// Fails if an unquoted value is evidently meant as more than a value. As a text it would meet no
+/// row.
+fn refuse_sql(value: &str) -> Result<(), String> {
+    let lower = value.to_lowercase();
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    let inner = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
+    if words.is_empty() {
+        Err("the value is missing: write '' for an empty text, `is null` for a missing value".to_owned())
+    } else if words == ["null"] {
+        Err(format!(
+            "nothing equals null: write `is null` or `is not null`, or '{value}' for the text"
+        ))
+    } else if inner.contains(&"and") {
+        Err(format!(
+            "`{value}` is one value: give --where once for each condition, or quote a text with `and` in it"
+        ))
+    } else if inner.contains(&"or") {
+        Err(format!(
+            "`{value}` is one value: write `in (a, b)` for one of several, or quote a text with `or` in it"
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -418,6 +418,12 @@ fn rows_that_meet_conditions() {
         for (condition, expected) in [
             ("n>=3", &[3, 4][..]),
             ("n = 2", &[2]),
+            ("n = 2.0", &[2]),
+            ("n in (4.0, 1e0)", &[1, 4]),
+            ("state = 'ok and low'", &[]),
+            ("state = \"null\"", &[]),
+            ("state = ''", &[]),
+            ("state = orok andor", &[]),
             ("n != 2", &[1, 3, 4]),
             ("n in 4, 1,9", &[1, 4]),
             ("state = ok", &[1, 4]),
@@ -443,7 +449,17 @@ fn rows_that_meet_conditions() {
         ("n ~ 1", "the column is followed by one of"),
         ("n = one", "`one` is not of type int64"),
         ("n = 99999999999999999999", "is not of type int64"),
+        ("n = 1.5", "`1.5` is not of type int64"),
         ("t > yesterday", "yesterday"),
+        ("state = ok and n = 1", "give --where once for each condition"),
+        ("state = ok  OR state = low", "write `in (a, b)`"),
+        ("state in (ok or low)", "write `in (a, b)`"),
+        ("n = 1 and n = 2", "give --where once for each condition"),
+        ("state = null", "`is null` or `is not null`"),
+        ("state != NULL", "'NULL' for the text"),
+        ("state in (ok, null)", "nothing equals null"),
+        ("state =", "'' for an empty text"),
+        ("state in (ok,)", "the value is missing"),
     ] {
         let outcome = place.run_with(&["query", "s", "t", "--where", condition]);
         let message = outcome.fails(1);
@@ -550,7 +566,7 @@ fn lists_of_values_as_sql_has_them() {
         ),
         ("name in ()", "the list is empty"),
         ("name in ", "the column is followed by one of"),
-        ("n in (1,)", "is not of type int64"),
+        ("n in (1,)", "the value is missing"),
     ] {
         let message = query(condition).fails(1);
         assert!(message.contains(reason), "{condition}: {message}");

@@ -117,3 +117,24 @@ fn times_without_a_zone_are_read_on_a_clock() {
     let failure = place.run("ingest s t a.csv --time-zone Europe/Vien").fails(2);
     assert!(failure.contains("Europe/Vien"), "{failure}");
 }
+
+#[test]
+fn floats_without_a_fraction_are_taken_as_integers() {
+    let place = Place::new();
+    place.write("a.csv", ROWS);
+    place.run("ingest s t a.csv --time at --columns at,n").succeeds();
+    place.write("b.csv", "at,n\n2026-03-01T00:00:02Z,2.0\n2026-03-01T00:00:03Z,\n");
+    place.run("ingest s t b.csv").succeeds();
+    place.write("b.json", "{\"at\":\"2026-03-01T00:00:04Z\",\"n\":4e0}\n");
+    place.run("ingest s t b.json").succeeds();
+    assert_eq!(
+        place.output("query s t --columns n --format csv"),
+        "n\n1\n\"\"\n2\n\"\"\n4\n"
+    );
+    place.write("c.csv", "at,n\n2026-03-01T00:00:05Z,1.5\n");
+    let failure = place.run("ingest s t c.csv").fails(1);
+    assert!(
+        failure.starts_with("c.csv:2: `1.5` in column n is not of type int64"),
+        "{failure}"
+    );
+}

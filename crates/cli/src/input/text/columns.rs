@@ -17,7 +17,7 @@ use bedload_times::{WrittenCount, WrittenTime, Zone};
 use super::converted::parse_values;
 use super::infer::{keeps_digits, parse_bool};
 use super::json;
-use super::numbers::{parse_bounded, parse_float};
+use super::numbers::{parse_bounded, parse_float, parse_integer};
 use super::records::Texts;
 
 /// Why a text is no value of its column.
@@ -155,7 +155,7 @@ impl<'a> Cells<'a> {
     }
 
     fn integers<T: ArrowPrimitiveType<Native: FromStr>>(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
-        self.numbers::<T>(|text| text.parse().ok())
+        self.numbers::<T>(parse_integer)
     }
 
     fn numbers<T: ArrowPrimitiveType>(

@@ -1,14 +1,19 @@
 //! Values of types that few text files have, from their text.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder};
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray, new_null_array};
+use arrow_array::types::{
+    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, Int64Array, PrimitiveArray, StringArray, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use bedload_times::{WrittenTime, nanos_per_tick, parse_signed_duration};
 
-use super::numbers::parse_bounded;
+use super::numbers::{parse_bounded, parse_integer};
 
 /// The values that texts stand for; null where one stands for none. Bytes are written as
 /// hexadecimal digits, as queries write them.
@@ -67,9 +72,22 @@ pub(crate) fn parse_values(texts: &StringArray, kind: &DataType) -> ArrayRef {
                 .map(|text| text.filter(|text| is_bounded(text, kind)));
             cast(&bounded.collect::<StringArray>(), kind).ok()
         }
+        DataType::Int8 => Some(integers::<Int8Type>(texts)),
+        DataType::Int16 => Some(integers::<Int16Type>(texts)),
+        DataType::Int32 => Some(integers::<Int32Type>(texts)),
+        DataType::Int64 => Some(integers::<Int64Type>(texts)),
+        DataType::UInt8 => Some(integers::<UInt8Type>(texts)),
+        DataType::UInt16 => Some(integers::<UInt16Type>(texts)),
+        DataType::UInt32 => Some(integers::<UInt32Type>(texts)),
+        DataType::UInt64 => Some(integers::<UInt64Type>(texts)),
         _ => cast(texts, kind).ok(),
     };
     converted.unwrap_or_else(|| new_null_array(kind, texts.len()))
+}
+
+fn integers<T: ArrowPrimitiveType<Native: FromStr>>(texts: &StringArray) -> ArrayRef {
+    let values = texts.iter().map(|text| text.and_then(parse_integer));
+    Arc::new(values.collect::<PrimitiveArray<T>>())
 }
 
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
