@@ -62,7 +62,7 @@ pub struct Estimator {
     /// Former greatest keys.
     ahead: Ahead,
     piles: Piles,
-    /// Keys above this one are known to raise L no more, by the present samples.
+    /// Keys from this one on cannot raise L, as far as the samples tell.
     late_below: u64,
     /// Every `stride`-th key, sorted.
     samples: Vec<u64>,

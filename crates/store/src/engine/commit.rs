@@ -219,7 +219,7 @@ impl Engine {
         let on_grid;
         let mut batch = &*stored;
         if let Some(placed) = table.place(batch, snap)? {
-            // While its rows have the numbers that the caller knows.
+            // Before rows are moved, as the error names the row of the caller's batch.
             check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
             (appended.moved, appended.collided) = (placed.moved, placed.collided);
             on_grid = placed.apply(&table.entry.schema, batch)?;

@@ -74,7 +74,7 @@ impl Upsert {
         let stored = to_stored(batch)?;
         let batch = stored.as_ref().unwrap_or(batch);
         check_columns(table.schema(), batch)?;
-        // While its rows have the numbers that the caller knows.
+        // Before rows are left out, as the error names the row of the caller's batch.
         check_row_bytes(&table.table.entry.schema, batch, 0, table.row_limit_bytes())?;
         let new_times = ticks(table, batch)?;
         let latest = latest(table)?;
