@@ -171,7 +171,7 @@ fn a_row_that_is_too_long_is_named_by_its_number_in_the_batch() {
     let keyed = store
         .create_table("keyed", key.expect("storable"))
         .expect("fresh");
-    // Of two rows with the same key the first one goes.
+    // The first eleven rows have one key, so ten of them are not stored.
     let numbers = (0..).take(ROWS).map(|number: i64| number.max(10));
     let mut doubled = in_order.columns().to_vec();
     doubled[0] = Arc::new(TimestampSecondArray::from_iter_values(numbers.clone()));
