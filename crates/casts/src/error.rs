@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// No value of the one type is one of the other.
-    #[error("{from} does not become {to}")]
+    #[error("cannot cast {from} to {to}")]
     Types {
         /// The type of the column.
         from: DataType,
@@ -51,7 +51,7 @@ pub enum Error {
         reason: bedload_times::Error,
     },
     /// Arrow cannot cast the column; it may have too many bytes of text.
-    #[error("{from} does not become {to}: {reason}")]
+    #[error("cannot cast {from} to {to}: {reason}")]
     Arrow {
         /// The type of the column.
         from: DataType,

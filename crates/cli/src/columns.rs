@@ -1,5 +1,5 @@
-//! `bedload add-columns`, `bedload rename-column` and `bedload drop-column`: further columns of a
-//! table, one by another name, and one less.
+//! `bedload add-columns`, `bedload rename-column` and `bedload drop-column`: add, rename and drop
+//! columns of a table.
 
 use serde_json::json;
 

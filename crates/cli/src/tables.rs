@@ -1,5 +1,4 @@
-//! `bedload tables`, `bedload rename` and `bedload drop`: the tables of a store, one by another
-//! name, and one less.
+//! `bedload tables`, `bedload rename` and `bedload drop`: list, rename and drop tables.
 
 use serde_json::json;
 

@@ -51,7 +51,7 @@ pub enum Error {
         position: u64,
     },
     /// A node is full, and another thread is making room in it. Try again once it is done.
-    #[error("page {page} is full, and is being maintained by somebody else: try again")]
+    #[error("page {page} is full, and another thread is making room in it: try again")]
     Busy {
         /// The full node.
         page: PageId,

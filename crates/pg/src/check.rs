@@ -77,7 +77,7 @@ fn refuse_older_snapshot(opened: &Opened) {
         let name = unsafe { name_of(opened.index) };
         fail(
             PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            format!("index \"{name}\" cannot be checked by the snapshot of a transaction that is older"),
+            format!("index \"{name}\" cannot be checked: it is newer than this transaction's snapshot"),
             Some("Check it in a new transaction, or with heapallindexed => false.".to_owned()),
         );
     }

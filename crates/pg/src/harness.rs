@@ -135,8 +135,8 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
     stores.close()
 }
 
-/// Has the `point`th point from now on raise an error, none for 0, or the `-point`th crash the
-/// server; returns how many were left of an earlier call.
+/// Makes the `point`th error point from now on raise an error, or the `-point`th crash the server;
+/// 0 turns both off. Returns how many points were left of an earlier call.
 #[pg_extern(sql = false)]
 fn harness_raise_at(point: i32) -> i32 {
     hooks::set_due(point)

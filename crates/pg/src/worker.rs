@@ -1,15 +1,15 @@
 //! The background worker of an index, which does the merges that commits have made due.
 //!
 //! A commit that finds maintenance due asks the server for a process, if none is at the index, and
-//! leaves the work to it. The worker ends when there is nothing to do for a second. It is no
-//! condition for anything: where there is none, commits do the work themselves.
+//! leaves the work to it. The worker ends when there is nothing to do for a second. Nothing depends
+//! on it: without a worker, commits do the work themselves.
 //!
 //! 1. A worker holds the lock on page 0 of its index from its beginning to its end, so there is one
 //!    at most. Commits look at that lock to learn whether one is there.
-//! 2. When one was called is noted on block 0 (`index/meta.rs`), and none is called again for
-//!    [`REST`]. A worker takes the note back when it ends, unless it fails. So what goes wrong at
-//!    its start or later goes wrong, and is in the server's log, once in a while; commits do the
-//!    work meanwhile.
+//! 2. Block 0 (`index/meta.rs`) notes when a worker was called, and none is called again for
+//!    [`REST`]. A worker erases the note when it ends without an error. So an error at its start or
+//!    later recurs, and is in the server's log, once in a while only; commits do the work
+//!    meanwhile.
 //! 3. It works in transactions of some [`TURN`], each of which locks the table and the index as an
 //!    insertion does, if that needs no wait: who wants to drop, rebuild or move an index waits for
 //!    one of them, whichever of the two it locks. Between them the worker holds nothing but the
@@ -45,7 +45,7 @@ static WORKERS_MAX: GucSetting<i32> = GucSetting::<i32>::new(2);
 const START: Duration = Duration::from_millis(200);
 /// How often it tries to get a lock.
 const TRIES: u32 = 20;
-/// How long no worker is called that could not be had.
+/// How long no worker is called after the server has refused one.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long no worker is called after all were taken.
 const TAKEN: Duration = Duration::from_secs(10);
@@ -224,7 +224,7 @@ fn is_free(tag: &pg_sys::LOCKTAG, mode: pg_sys::LOCKMODE) -> bool {
     }
 }
 
-/// The locks that are there for workers (rule 6): those of an access method that there is not.
+/// The locks that count workers (rule 6), on an access method that does not exist.
 fn numbers() -> impl Iterator<Item = pg_sys::LOCKTAG> {
     let class = pg_sys::AccessMethodRelationId.to_u32();
     let object = pg_sys::LockTagType::LOCKTAG_OBJECT;

@@ -213,7 +213,7 @@ pub enum Error {
     },
     /// An earlier failure left it unknown what reached the disk, so nothing more is written. Reads
     /// go on; close the store and open it again to recover everything that was acknowledged.
-    #[error("the store takes no more writes since an earlier failure: {cause}")]
+    #[error("the store takes no more writes since an earlier failure: {cause}; close it and open it again")]
     ReadOnly {
         /// The earlier failure.
         cause: Arc<str>,

@@ -168,12 +168,12 @@ impl Scan {
         self
     }
 
-    /// Only the columns of a schema that the table had before columns were
+    /// Gives batches the columns that the table had under an earlier schema, before columns were
     /// [added](crate::Store::add_columns), [renamed](crate::Store::rename_column) or
-    /// [dropped](crate::Store::drop_column), under the names that they had then, by which
-    /// [`columns`](Self::columns) and [`filter`](Self::filter) find them from now on. The schema is
-    /// one that a [`Table`](crate::Table) or a [`Snapshot`](crate::Snapshot) gave. For query
-    /// engines, which plan with it; scans of a [`Table`](crate::Table) have that of their handle.
+    /// [dropped](crate::Store::drop_column), and their names of then; [`columns`](Self::columns)
+    /// and [`filter`](Self::filter) use these names from now on. The schema must come from a
+    /// [`Table`](crate::Table) or a [`Snapshot`](crate::Snapshot). This is for query engines, which
+    /// plan with a schema; scans of a [`Table`](crate::Table) already have that of their handle.
     ///
     /// A column that was dropped is nullable, also if it required values before.
     ///
@@ -193,13 +193,13 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// The table had no such schema: its columns have other types, or are fewer; the scan has
-    /// begun.
+    /// The table never had this schema: it differs in types, time or key, or has more columns; the
+    /// scan has begun.
     pub fn with_schema(self, schema: &TableSchema) -> Result<Self> {
         self.check_not_begun()?;
         if !self.table.entry.schema.has_had(schema) {
             return Err(Error::schema(format!(
-                "the schema is none that table {:?} has had",
+                "table {:?} never had this schema",
                 self.table.entry.name
             )));
         }

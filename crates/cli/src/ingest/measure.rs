@@ -2,8 +2,9 @@
 //!
 //! Order of arrival is counted as rows are appended; K and L are found by one scan of the table
 //! afterwards, which tells by each row's sequence number where in the run it arrived. So no row
-//! need be remembered. The times of a run into a table with a key are, because rows there take the
-//! place of others; those of a run into a sparse table always are, for its undoing.
+//! need be remembered, but for times: of a run into a table with a key, where rows take the place
+//! of others, and of a run into a sparse table that may be undone, even if its order is not
+//! measured.
 
 use std::ops::{Bound, RangeInclusive};
 

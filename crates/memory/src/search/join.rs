@@ -1,9 +1,9 @@
-//! Joining a leaf with what waits for it, with vectors of 512 bits.
+//! Joining a leaf with its pending entries, with vectors of 512 bits.
 //!
-//! Pending entries need not be sorted. The rank of an entry among the joined ones is known from how
-//! many keys of the leaf lie below its own, and how many that wait. Then the columns are written
-//! eight entries at a time, stored ones spread over the places that are left; and those that waited
-//! are put between them.
+//! Pending entries need not be sorted. The rank of a pending entry among the joined ones is the
+//! number of keys of the leaf below its own, plus the number of pending keys before it. Then the
+//! columns are written eight entries at a time: the leaf's entries are spread over the remaining
+//! slots, and the pending ones are put between them.
 
 #![expect(unsafe_code, reason = "vector instructions that the compiler does not find")]
 

@@ -1,5 +1,5 @@
-//! Fences in pairs, of which the one that is met often costs nearly nothing, and the rare one the
-//! more.
+//! Pairs of fences for two sides of a protocol: the frequent side's costs nearly nothing, the rare
+//! side's is expensive.
 //!
 //! # Rule
 //!

@@ -13,11 +13,11 @@
 //! ```
 //!
 //! A batch of 64 entries or more becomes a stretch of the open page or, if it does not fit there,
-//! of a new one. So do a shorter batch that does not fit into the head page and the entries of
-//! that, sorted together. The head page and the open page are in use from their beginning on, as
-//! the server compares all that is in use of a page for a WAL record of a change. The directory has
-//! the least and the greatest key of each full page. A lookup reads the head page, then only full
-//! pages whose keys may match, each stretch by binary search.
+//! of a new one. A shorter batch that does not fit into the head page becomes such a stretch
+//! together with the head page's entries, sorted. The head page and the open page are in use from
+//! their beginning on, as the server compares all that is in use of a page for a WAL record of a
+//! change. The directory has the least and the greatest key of each full page. A lookup reads the
+//! head page, then only full pages whose keys may match, each stretch by binary search.
 //!
 //! A session that meets the same head again and again keeps its entries in memory (`memory.rs`).
 //!

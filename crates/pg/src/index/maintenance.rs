@@ -24,8 +24,8 @@ const MAINTENANCE_PAGES: u64 = 64;
 /// How much may be pending in the root before commits are slowed, in hundredths of the amount at
 /// which it pushes down.
 const BACKLOG_FREE: u64 = 200;
-/// How long a commit waits for each of its entries when so much more is pending as is due: about as
-/// long as an entry's whole way down takes.
+/// How long a commit waits for each of its entries, for each multiple of the due amount by which
+/// the root's backlog exceeds [`BACKLOG_FREE`]: about as long as an entry's whole way down takes.
 const PAUSE_PER_ENTRY: Duration = Duration::from_micros(1);
 /// How long `VACUUM` waits for another process to end a merge.
 const VACUUM_WAITS_MS: u32 = 1000;

@@ -395,8 +395,8 @@ impl Column {
         }
     }
 
-    /// The value of the bytes of one, in the memory of its row; `None` if they are damaged. Takes
-    /// what they do not say off the beginning of the payload.
+    /// The value that bytes stand for, in the memory of its row; `None` if they are damaged. Takes
+    /// the part of the value that the bytes lack off the beginning of the payload.
     pub(super) fn datum_of(
         &self,
         bytes: &[u8],

@@ -18,9 +18,9 @@ use crate::compat::FileName;
 const COPIES: usize = 512;
 /// Slots in which the copy of a page may be.
 const WAYS: usize = 2;
-/// How many pages may ask for the slot of a copy for each time that it is used, before it is
-/// replaced. So a session that meets more pages than there are slots copies few of them, and has
-/// those that are asked for most often, as the nodes at the top are.
+/// How many requests of other pages for its slot a copy withstands for each time that it is used.
+/// So a session that meets more pages than there are slots copies few of them, and has those that
+/// are asked for most often, as the nodes at the top are.
 const PATIENCE: u8 = 8;
 /// The most that a copy may have ahead of it.
 const PATIENCE_MAX: u8 = 64;

@@ -28,7 +28,8 @@ pub(crate) struct Named<'p> {
     pages: PageSet,
     /// A page that is named, and that the file does not have.
     missing: Option<PageId>,
-    /// Pages whose right to maintain is held by who unlinks a page, until it is retired.
+    /// Nodes: a thread that unlinks a page has the right to maintain one of them until it has
+    /// retired the page.
     maintained: Vec<PageId>,
     /// Writers with lesser transaction ids had ended when the naming began.
     limit: u64,
@@ -150,10 +151,10 @@ impl PgPages {
             return true;
         }
         match life(page) {
-            // Nobody takes what a retired page holds, or begins to hold, for what it was: a page of
-            // a run says to which run it belongs, in each of its lives to another, and a reader
-            // that misses its run descends again. Pages of the head are read under a latch that
-            // retiring them takes first. So no snapshot keeps a page from being used again.
+            // No reader takes a reused page for what it was. A page of a run says to which run it
+            // belongs, in each of its lives to another, and a reader that misses its run descends
+            // again. Pages of the head are read under a latch that retiring them takes first. So no
+            // snapshot keeps a page from being used again.
             Some(Life {
                 state: State::Free | State::Retired | State::RetiredRun,
                 ..

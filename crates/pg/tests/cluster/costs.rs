@@ -96,7 +96,7 @@ fn measure(client: &mut Client, index: &str, order: Order, rows: u64, rows_per_c
 }
 
 #[test]
-fn rows_cost_what_they_cost() {
+fn inserts_into_every_index_are_measured() {
     let settings = "shared_buffers = 512MB\nmax_wal_size = 8GB\nsynchronous_commit = off\nbedload.shrunk = 1";
     let cluster = Cluster::start_with(settings);
     let mut client = cluster.client();

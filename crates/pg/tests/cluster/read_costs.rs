@@ -199,7 +199,7 @@ fn measure(client: &mut Client, order: &str, rows: u64, rounds: usize, results: 
 }
 
 #[test]
-fn reads_cost_what_they_cost() {
+fn reads_of_every_index_are_measured() {
     let settings = "shared_buffers = 512MB\nmax_wal_size = 8GB\nsynchronous_commit = off\nbedload.shrunk = 1";
     let cluster = Cluster::start_with(settings);
     let mut client = cluster.client();

@@ -62,9 +62,9 @@ impl Applying<'_> {
         }
         let known = self.catalogue.get(table);
         if known.is_none() && !self.catalogue.was_dropped(table) {
-            return Err(damaged("it names a table that never was"));
+            return Err(damaged("it names a table that never existed"));
         }
-        // Rows may have been on their way to a table while it was dropped.
+        // Rows of a table that was dropped while they were committed are ignored.
         let rows = match (&record, known) {
             (Record::Append { rows, .. }, Some(known)) => Some(known.rows_of(rows, first)),
             (Record::Blocks { rest, .. }, Some(known)) => Some(known.rest_of(rest, first)),
@@ -138,7 +138,7 @@ impl Applying<'_> {
                 Ok(())
             }
             None if self.catalogue.was_dropped(table) => Ok(()),
-            None => Err(damaged("it names a table that never was")),
+            None => Err(damaged("it names a table that never existed")),
         }
     }
 

@@ -76,9 +76,9 @@ fn check_indexed(table: &StoredTable) -> Result<()> {
     )))
 }
 
-/// Gives the rows in memory the columns of the new catalogue. Those that only it has are null; in
-/// those that were dropped rows may be null from now on, so that rows of short commits that were
-/// encoded with and without nulls would not fit together. The caller holds the commit lock.
+/// Gives the rows in memory the columns of the new catalogue: added columns are null, and dropped
+/// ones become nullable. Otherwise rows of short commits, which stay encoded, could not be joined
+/// with later ones that are null in a dropped column. The caller holds the commit lock.
 pub(super) fn fill_up(active: &Generation, old: &Catalogue, new: &Catalogue) {
     for id in active.tables() {
         if let (Some(old), Some(new)) = (old.get(id), new.get(id))

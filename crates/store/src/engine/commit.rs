@@ -289,8 +289,8 @@ impl Engine {
     /// in one checkpoint, which makes it durable and visible as a whole. The log has nothing of it.
     /// Returns the first sequence number.
     ///
-    /// Its rows come after everything that is sealed for that checkpoint, and before everything
-    /// that others commit meanwhile: their numbers are left out between the two.
+    /// The sequence numbers of its rows are skipped by the log: they follow those of all rows
+    /// sealed for that checkpoint, and precede those of all rows that others commit meanwhile.
     fn append_long(&self, table: &StoredTable, batch: &RecordBatch) -> Result<u64> {
         let (rows, schema) = (batch.num_rows(), &table.entry.schema);
         let row_bytes = SortedRows::bytes_of(schema, batch).div_ceil(rows.max(1)).max(1);

@@ -53,8 +53,8 @@ impl Engine {
         })
     }
 
-    /// The change of the catalogue that drops a table as it is now, even if the change is given a
-    /// catalogue without it. Sealing comes before: it may flush, and move pages of the table.
+    /// The change of the catalogue that drops a table as it is now, even if that catalogue lacks it
+    /// already. To be called after sealing, which may flush, and so move pages of the table.
     fn dropping(&self, id: TableId) -> impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()> {
         let view = self.view();
         move |pages, catalogue| {

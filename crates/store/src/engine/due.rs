@@ -23,7 +23,7 @@ const DELETIONS_FLUSHED: usize = DELETION_WEIGHT * if cfg!(any(test, fuzzing)) {
 /// Rows are in order if at most one in this many is late.
 const LATE_ROWS: usize = 16;
 
-/// Fewer bytes a table wait for more, as a flush costs each table that has rows some pages.
+/// With fewer bytes a table, rows in order wait for half: a flush writes some pages for each table.
 const TABLE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     1 << 10
 } else {

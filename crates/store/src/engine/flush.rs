@@ -123,8 +123,8 @@ impl Engine {
         self.seal_before(must, 0).map(drop)
     }
 
-    /// As [`seal`](Self::seal); leaves out `numbers` sequence numbers between what is sealed and
-    /// what comes after it, and returns the first of them.
+    /// As [`seal`](Self::seal), but skips `numbers` sequence numbers after those of the sealed
+    /// rows, and returns the first of them.
     pub(super) fn seal_before(&self, must: bool, numbers: u64) -> Result<u64> {
         self.seal_as(Seal {
             must,
@@ -189,9 +189,9 @@ impl Engine {
     }
 
     /// As [`flush_sealed`](Self::flush_sealed), but flushes nothing: the checkpoint has only the
-    /// change, and sealed generations stay in memory and in the log. So the log that the checkpoint
-    /// before needs stays, too, and if the new superblock were damaged, a reader would take that
-    /// one for the newest. A second checkpoint replaces it.
+    /// change, and sealed generations stay in memory and in the log. The log then still fits the
+    /// previous checkpoint, too: if the new superblock were damaged, the previous one would count
+    /// as the newest. So a second checkpoint overwrites the previous superblock.
     pub(super) fn change_catalogue(
         &self,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
@@ -332,7 +332,7 @@ impl Drop for Unwound<'_> {
 /// How a generation is sealed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seal {
-    /// Whether it is sealed with nothing committed since the last one, too.
+    /// Whether to seal even if nothing was committed since the last seal.
     must: bool,
     /// Sequence numbers that are left out between what is sealed and what comes after it.
     numbers: u64,

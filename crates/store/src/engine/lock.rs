@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_text_names_nobody() {
+    fn a_damaged_text_names_no_process() {
         let text = encode(4711);
         assert_eq!(decode(&text), Some(4711));
         for at in 0..text.len() {

@@ -227,9 +227,9 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Leaves word that the log is durable up to `end`: should records be damaged or missing later,
-    /// they are not taken for ones that were being written. A last record vouches for those before
-    /// it, and the data file names their end. Nothing depends on either.
+    /// Marks the log as durable up to `end`, so that records damaged or missing later are not taken
+    /// for unfinished writes: a last record vouches for those before it, and the data file stores
+    /// where they end. If either fails, it is logged, and nothing else is lost.
     fn vouch_for_log(&self, end: u64) {
         let marked = self
             .log

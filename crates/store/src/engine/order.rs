@@ -4,14 +4,15 @@
 //! 1. A commit gets its sequence numbers, its place in the log and its place in the active
 //!    generation under the commit lock, so the three are in one order. Encoding, sorting, writing
 //!    and merging happen without it.
-//! 2. `visible` is a watermark: all sequence numbers below it are in the heads of the view or in
-//!    its pages, but for those that the view names as being written. A commit raises it to its own
-//!    end once its log record, and with it every record before, is as durable as the store's
-//!    durability asks; by rule 1 all rows below that end are in a head by then.
+//! 2. `visible` is a watermark: rows with lower sequence numbers are in the heads of the view or in
+//!    its pages, except those whose numbers the view lists as being written. A commit raises it to
+//!    its own end once its log record, and with it every record before, is as durable as the
+//!    store's durability asks; by rule 1 all rows below that end are in a head by then.
 //! 3. A seal raises `visible` past all that was committed, and then publishes the view in which a
-//!    new generation is active, under the commit lock: no commit is between its numbers and its
-//!    head, and sealed rows are always visible. If it leaves numbers out for what is going to be
-//!    written, that view names them, and `visible` passes them only after it.
+//!    new generation is active, under the commit lock. No commit is then between taking its numbers
+//!    and adding its rows to the head, so sealed rows are always visible. If the seal skips numbers
+//!    for rows that are to be written straight to pages, that view lists them, and `visible` passes
+//!    them only after the view is published.
 //! 4. A view is published under the commit lock and the view's lock. A reader takes the view and
 //!    `visible` under the view's lock: a commit to the next generation comes after the view that
 //!    has it, so every row below `visible` is in the reader's view.

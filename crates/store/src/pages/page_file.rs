@@ -348,9 +348,10 @@ impl PageFile {
         self.free(released.into_iter());
     }
 
-    /// Gives some space of free places back to the file system: of what is much more than pages
-    /// come and go, or of `all`; once it has `begun`, down to what pages need. Tells whether to go
-    /// on. Places for which that fails are left for another time.
+    /// Gives the space of some free places back to the file system. Unless `all` is to go, it
+    /// begins only when free space far exceeds the usual turnover of pages; once it has `begun`, it
+    /// continues down to what pages need. Returns whether to call again. Places whose space cannot
+    /// be given back stay free as they are.
     pub(super) fn give_back_some(&self, all: bool, begun: bool) -> bool {
         let places = |bytes: usize| u32::try_from((bytes / self.page_bytes).max(1)).unwrap_or(u32::MAX);
         let limits = SurplusLimits {

@@ -214,7 +214,7 @@ impl Remains {
         };
         let lost: BTreeSet<u32> = self.tree_pages.keys().copied().filter(is_lost).collect();
         self.visit_copies(lost.iter().copied(), Standing::Newest, &mut visit)?;
-        // Pages that were given up may have what a lost one was made of.
+        // Pages that were freed may hold the rows from which a lost page was made.
         let is_named = |id: &u32| {
             let known = leaves.range(..*id).next_back();
             let slot = known.and_then(|(before, slots)| slots.get((id - before - 1) as usize));

@@ -13,8 +13,8 @@ use super::readers::Held;
 /// Rules:
 /// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is
 ///    held, names it.
-/// 2. Only versions before checkpoint `c` need what it replaced: that waits until `c` is durable
-///    and the last of those is dropped.
+/// 2. Places that checkpoint `c` replaced are needed only by versions before `c`: they wait until
+///    `c` is durable and the last such version is dropped.
 /// 3. Space goes back to the file system from free places alone, and no place is given out while
 ///    that happens.
 #[derive(Debug, Default)]
@@ -184,9 +184,9 @@ impl Space {
         self.elsewhere = held;
     }
 
-    /// If other processes hold versions from before `checkpoint`, the newest, lets all free places
-    /// wait: which of the file's `places` those versions name is not known. Returns whether they
-    /// do.
+    /// If other processes hold versions before `checkpoint`, the newest, lets all free places wait,
+    /// because it is unknown which of the file's `places` those versions name. Returns whether
+    /// other processes do.
     pub(crate) fn shield(&mut self, checkpoint: u64, places: u32) -> bool {
         if self.elsewhere.oldest().is_none_or(|oldest| oldest >= checkpoint) {
             return false;

@@ -44,7 +44,8 @@ pub(crate) struct Deletions {
     /// Single rows that are gone, in sets that ascend, each more than twice as long as the next of
     /// the same head. They are shared, as readers keep earlier states.
     rows: Vec<Arc<[Place]>>,
-    /// Those that are limited both ways, which nothing writes today.
+    /// Deletions limited in both times and sequence numbers: records may have them, no store writes
+    /// them.
     others: Vec<Deletion>,
 }
 

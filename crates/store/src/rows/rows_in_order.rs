@@ -1,8 +1,7 @@
 //! Rows of several batches in one order.
 //!
-//! The order is a list of stretches of rows of one batch, so what it costs is how often batches
-//! take turns: once for each batch whose times lie above those before it, and at worst once for
-//! each row.
+//! The order is a list of stretches of rows of one batch. Its cost grows with their number: one for
+//! each batch whose times lie above those before it, and at worst one for each row.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -88,7 +88,7 @@ impl TableSchema {
         self.positions().map_or(column, |positions| positions[column])
     }
 
-    /// Where each of them stands.
+    /// The position in stored rows of each column that users see.
     pub(crate) fn stored_positions(&self) -> Vec<usize> {
         let columns = 0..self.live().arrow.fields().len();
         columns.map(|column| self.stored_position(column)).collect()
@@ -100,8 +100,8 @@ impl TableSchema {
         live.is_some_and(|live| live.binary_search(&position).is_err())
     }
 
-    /// Whether users once saw the columns of `other`, under any names, of rows that are stored with
-    /// these. Time and key stay what they are, and no column comes to require values.
+    /// Whether users once saw the columns of `other`, under any names, in rows stored with these.
+    /// Types, time and key are the same; columns may have become nullable, never the reverse.
     pub(crate) fn has_had(&self, other: &Self) -> bool {
         let positions = other.stored_positions();
         let at = |&column: &usize| positions.get(column).copied();
@@ -121,10 +121,10 @@ impl TableSchema {
     ///
     /// # Errors
     ///
-    /// They never did.
+    /// Users never saw these columns.
     pub(crate) fn for_users_of(&self, other: &Self) -> Result<Self> {
         if !self.has_had(other) {
-            return Err(Error::schema("the schema is none that the table has had"));
+            return Err(Error::schema("the table never had this schema"));
         }
         let live = other.stored_positions();
         let count = live.last().map_or(0, |last| last + 1);
@@ -169,7 +169,7 @@ impl TableSchema {
     pub(crate) fn with_columns(&self, columns: &[FieldRef]) -> Result<Self> {
         if let Some(column) = columns.iter().find(|column| !column.is_nullable()) {
             return Err(Error::schema(format!(
-                "column {:?} would require values, and the rows that are there have none",
+                "column {:?} must be nullable: existing rows have no values for it",
                 column.name()
             )));
         }

@@ -32,11 +32,12 @@ pub(crate) struct TableEntry {
 }
 
 impl TableEntry {
-    /// The deletion of the rows that the retention of the table does not keep, given the time of
-    /// the newest row and a sequence number above all of them; none if it keeps all, is paused, or
-    /// unless `are_settled` says that no later commit takes rows back. That is asked last: a commit
-    /// within a pause is visible once the pause has ended. A row from the future, as devices with a
-    /// wrong clock send, counts as one of now, so that it makes no others expire.
+    /// The deletion of the rows that are older than the table's retention allows, given the time of
+    /// the newest row and a sequence number above those of all rows. None without a retention,
+    /// during a pause, and unless `are_settled` says that no later commit takes rows back. That is
+    /// asked last: a commit within a pause is visible once the pause has ended. A row from the
+    /// future, as devices with a wrong clock send, counts as a row of the present, so that it
+    /// expires no others.
     pub(crate) fn expired(
         &self,
         newest: Option<i64>,

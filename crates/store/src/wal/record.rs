@@ -68,9 +68,10 @@ pub(crate) enum Record {
     /// The changes of one commit to several tables, or rows of several that were held back, in
     /// their order. All of it counts, or nothing.
     Group(Vec<Self>),
-    /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the
-    /// log's end, so that a store which has lost the newest superblock finds that the log before it
-    /// is gone; when the store is closed it vouches for the records before it.
+    /// Changes nothing. It is written before a checkpoint that no other record makes necessary, to
+    /// move the log's end: a store that has lost the newest superblock then finds that the log
+    /// before it is gone. It is also written when the store is closed, to vouch for the records
+    /// before it.
     NoOp,
 }
 

@@ -24,10 +24,11 @@ pub(crate) struct LogEnd {
 /// after it, and whether something shows that it had been durable, and with it what it names.
 /// Beyond the range, which ends where a record does, others may be appending.
 ///
-/// A record that is not whole ends the log if nothing shows that it had been durable: writes since
-/// the last sync may be lost in any order. A later record whose `synced` lies beyond it shows that
-/// it had been. A record counts as not whole, too, if `apply` answers `false`: what it names is not
-/// there. It may answer that only where nothing shows that the record had been durable.
+/// A record that is not whole ends the log, unless something shows that it had been durable, such
+/// as a later record whose `synced` lies beyond it: writes since the last sync may be lost in any
+/// order. A record also counts as not whole if `apply` answers `false`, because data that the
+/// record names is missing. `apply` may answer so only if nothing shows that the record had been
+/// durable.
 ///
 /// # Errors
 ///

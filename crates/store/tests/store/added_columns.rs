@@ -186,7 +186,7 @@ fn what_cannot_be_added_changes_nothing() {
         ("sparse", vec![text()], "sparse"),
         ("t", vec![number().with_nullable(true)], "\"number\""),
         ("t", vec![text(), text()], "\"text\""),
-        ("t", vec![text().with_nullable(false)], "require"),
+        ("t", vec![text().with_nullable(false)], "must be nullable"),
         (
             "t",
             vec![text(), Field::new("list", nested, true)],

@@ -290,8 +290,8 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             }
             let child = Child {
                 page: reserved.id,
-                // The node's runs have nothing for it: it is as far as the others, so that it holds
-                // up none of them.
+                // The parent's runs have no entries for the new child. It counts as pushed as far
+                // as its furthest sibling, so that no run is kept for it.
                 pushed: parent
                     .children
                     .iter()

@@ -68,8 +68,8 @@ enum Extent {
     All,
 }
 
-/// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by
-/// one at a time.
+/// Pushes down and merges runs. Several maintainers may work on one tree; each node is maintained
+/// by one at a time.
 ///
 /// Dropping a maintainer loses the merge it is in the middle of, without harm but for pages that
 /// are leaks until the store is swept.

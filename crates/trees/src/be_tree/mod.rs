@@ -26,7 +26,8 @@
 //!    root is above the leaves: a tree has two levels at least. How the bytes of a node lie is told
 //!    in `node.rs`.
 //! 2. The nodes of one level cover all points, without gap or overlap: a child from its pivot up to
-//!    the next one's. The pivot of a first child is its parent's business.
+//!    the next one's, and a first child from the beginning of its parent. Pivots of first children
+//!    are ignored.
 //! 3. A run belongs to one node for life, and has only entries of the node's interval. If two
 //!    entries have one key and tie, the newer is in the node nearer to the root; of those in one
 //!    node it is in the later run.
@@ -34,9 +35,9 @@
 //!    it. Their slices of the child's interval are not looked at any more; a run of which every
 //!    child has its slice is forgotten. Runs of which no child has its slice are merged with others
 //!    of about their size.
-//! 5. A leaf has one run, or several if one would have more pages than
-//!    [`Runs::pages_max`] says, and those that were appended behind it or came in order: no two of
-//!    its runs overlap, and their order is that of their keys.
+//! 5. A leaf has one run, or several if one would have more pages than [`Runs::pages_max`] says;
+//!    entries in order are appended as further runs. No two runs of a leaf overlap, and their order
+//!    is that of their keys.
 //! 6. Entries above all others of the tree go straight to the rightmost leaf, or to a new one:
 //!    in-order input is written once if batches are large, and merged once more if they are small.
 //! 7. A node that has too many children is drained, then split. The root moves all it has into a

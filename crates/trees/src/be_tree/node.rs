@@ -363,7 +363,7 @@ impl<'p> NodeView<'p> {
         let mut bytes = Reader::new(&self.runs_bytes[index * RUN_LEN..]);
         match LiveRun::decode(&mut bytes) {
             Some(run) => Ok(run),
-            None => self.corrupt("a run is none that it can have"),
+            None => self.corrupt("it names a run that it cannot have"),
         }
     }
 
@@ -410,7 +410,7 @@ impl<'p> NodeView<'p> {
         };
         match read() {
             Some(child) => Ok(child),
-            None => self.corrupt("a child is none that it can have"),
+            None => self.corrupt("it names a child that it cannot have"),
         }
     }
 

@@ -70,9 +70,9 @@ enum Phase {
     Tree {
         at: Option<PointBuf>,
     },
-    /// Going through it once more, to list the leaves of its runs. All of these are clean, and so
-    /// is what they are merged into; but a leaf that was cleaned before may have been retired, and
-    /// written again by a merge of runs that were not clean yet.
+    /// Going through it once more, to list the leaves of its runs. All runs are clean by now, and
+    /// so is what they are merged into. A leaf that was cleaned earlier may not be: it may have
+    /// been retired, and written again by a merge of runs that were not clean yet.
     Listing {
         at: Option<PointBuf>,
     },

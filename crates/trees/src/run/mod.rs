@@ -12,7 +12,7 @@
 //! | [`RunBuilder`] | writes a run |
 //! | [`RunReader`], [`RunCursor`], [`RunEntry`] | read one |
 //! | [`merge`] | makes one of several, the newest first |
-//! | [`Filter`] | where its filter stands, which tells of most keys that the run has not got them |
+//! | [`Filter`] | where its filter stands, which excludes most keys that the run does not have |
 //! | [`DeleteInRun`] | marks entries of a page as deleted, in place |
 //!
 //! ```

@@ -295,5 +295,5 @@ pub(super) fn child_at(page: &RunPage<'_, ChildRow>, id: PageId, slot: usize) ->
     let child = u32::try_from(page.narrow(0, slot)).ok().and_then(PageId::new);
     child
         .filter(|&child| child != id)
-        .ok_or_else(|| corrupt("a child is none that it can have"))
+        .ok_or_else(|| corrupt("it names a child that it cannot have"))
 }

@@ -57,7 +57,7 @@ impl Top<'_> {
             .and_then(|&child| PageId::new(u32::try_from(child).ok()?))
             .ok_or(Error::Corrupt {
                 page,
-                reason: "a child is none that it can have",
+                reason: "it names a child that it cannot have",
             })
     }
 }

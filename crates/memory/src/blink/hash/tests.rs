@@ -185,7 +185,7 @@ fn a_conversion_overflows_parents_and_the_root() {
 /// The same with concurrent inserts, lookups and scans: two conversions at a time share parents and
 /// roots.
 #[test]
-fn roots_overflow_under_everyones_hands() {
+fn roots_overflow_beside_concurrent_operations() {
     const ROUNDS: u64 = if cfg!(miri) { 1 } else { 40 };
     let mut roots_overflowed = 0;
     for round in 0..ROUNDS {

@@ -25,9 +25,9 @@ pub(crate) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 2 } else {
 pub(crate) const STEP: usize = BLOCK_CAP / 2;
 /// One in this many of a full log's occasions to help suffices for the whole conversion.
 const HELP_MARGIN: usize = 2;
-/// Entries of a log that the next segment takes over, at most. When a writer finds its log closed,
-/// its key lies a few entries behind those of who was ahead. It would be late, and all of the
-/// sealed segment would have to be converted for it.
+/// The most entries of a log that the next segment takes over. A writer that finds its log closed
+/// has a key a few entries behind those of the fastest writer. Without these entries the key would
+/// be late, and all of the sealed segment would have to be converted for it.
 const TAKEN_OVER_MAX: usize = 32;
 /// The same where keys are a little late, so that those to come are, too.
 const TAKEN_OVER_IN_DISORDER: usize = 256;
@@ -96,8 +96,8 @@ pub(crate) struct Segments<W: Words> {
     generation: AtomicU64,
     slots: [Segment<W>; 2],
     role: Mutex<Role<W>>,
-    /// How many wait for the role because they cannot go on without: who only helps leaves it to
-    /// them.
+    /// How many threads wait for the role because they cannot go on without it. Helpers leave the
+    /// role to them.
     waiting: AtomicU32,
     /// Steps requested from helpers; 0 if nothing is sealed.
     steps_asked: AtomicU32,
@@ -168,7 +168,7 @@ impl<W: Words> Segments<W> {
         }
     }
 
-    /// Takes the role, waiting for who has it.
+    /// Takes the role, waiting for its holder.
     pub(crate) fn role(&self) -> MutexGuard<'_, Role<W>> {
         if let Ok(role) = self.role.try_lock() {
             return role;

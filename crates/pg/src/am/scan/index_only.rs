@@ -139,8 +139,8 @@ impl Scan {
                 // The executor fetches it again, which counts.
                 compat::uncount_fetched_row((*descriptor).indexRelation);
             }
-            // After an update in the page it is the present version's address, which the executor,
-            // who looks for the row again, would take for dead.
+            // The fetch may have set it to the address of a newer version on the same page, which
+            // the executor, when it fetches the row again, would take for dead.
             (*descriptor).xs_heaptid = address;
             is_seen
         }

@@ -5,12 +5,13 @@
 //! it has turned round, was restored to a mark or a bulk deletion has ended, it descends again: a
 //! place is one in the order and not on a page.
 //!
-//! That a row's address may become another row's while a scan has it is no matter under an MVCC
-//! snapshot, which does not see the other row. Under another one the server would take the other
-//! row for one with the scan's key: `INSERT … ON CONFLICT` (version 18) and logical replication
-//! scan unique indexes so. Such a scan keeps block 0 pinned from before it reads entries to its
-//! end, and a bulk deletion waits for these pins before it returns. Tests that fail without the
-//! wait: `the_row_of_another_key_is_no_conflict` and `the_row_of_another_key_is_not_replicated_to`.
+//! Under an MVCC snapshot it does not matter that a row's address may become another row's while a
+//! scan has it: the snapshot does not see the other row. Under other snapshots the server would
+//! take the other row for one with the scan's key: `INSERT … ON CONFLICT` (version 18) and logical
+//! replication scan unique indexes so. Such a scan keeps block 0 pinned from before it reads
+//! entries to its end, and a bulk deletion waits for these pins before it returns. Tests that fail
+//! without the wait: `the_row_of_another_key_is_no_conflict` and
+//! `the_row_of_another_key_is_not_replicated_to`.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 

@@ -21,8 +21,8 @@ pub(super) const IS_SMALL: bool = cfg!(any(test, fuzzing));
 /// The most rows of a run of a leaf.
 pub(super) const LEAF_ENTRIES: usize = if IS_SMALL { 256 } else { 1 << 18 };
 
-/// The most rows of a run of late rows: what a flush has of them, most often. It goes to the root,
-/// and readers meet each run there.
+/// The most rows of a run of late rows: usually all late rows of a flush, so that they become one
+/// run at the root, where readers meet each run.
 pub(super) const LATE_ENTRIES: usize = 4 * LEAF_ENTRIES;
 
 /// The most bytes of a row.
@@ -38,10 +38,10 @@ pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
     }
 }
 
-/// How a tree batches and merges: a push to a leaf brings about as many rows as it has, so that
-/// each is written about twice there. It takes up to three and a half times the rows of a leaf, so
-/// this bounds how long a flush works at a time. Nodes differ in what may pend, so that writers of
-/// scrambled rows keep an even pace.
+/// How a tree batches and merges. A push to a leaf brings about as many rows as the leaf has, so
+/// that each row is written about twice there. A push takes up to three and a half times the rows
+/// of a leaf, so this bounds how long a flush works at a time. Nodes have different limits of
+/// pending rows, so that writers of scrambled rows keep an even pace.
 pub(super) fn options() -> BeTreeOptions {
     let leaf = LEAF_ENTRIES as u64;
     BeTreeOptions::new()

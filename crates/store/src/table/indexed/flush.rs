@@ -22,15 +22,16 @@ const BATCH_BYTES_MAX: usize = 512 << 20;
 /// Rows outlive the retention by at most one part in this many.
 const EXPIRY_SHARE: u64 = 16;
 
-/// Rows that maintenance may write for a hundred rows that are flushed, when no more is pending
-/// than is due. A flush leaves the rest to the next ones: the more even their times are, the faster
-/// writers may go on.
+/// Rows that maintenance may write for a hundred rows that are flushed, as long as no more rows are
+/// pending than are due. The rest is left to later flushes: the more evenly long flushes are, the
+/// faster writers may go on.
 const MAINTENANCE_SHARE: u64 = 200;
 
-/// How many more for each hundredth that is pending beyond that, so that it never falls behind.
+/// How many more rows for each hundredth by which the pending rows exceed the due ones, so that
+/// maintenance never falls behind.
 const MAINTENANCE_SLOPE: u64 = 2;
 
-/// The most of them.
+/// The most rows for a hundred that are flushed.
 const MAINTENANCE_SHARE_MAX: u64 = 600;
 
 /// Where the rows of a flush went.
@@ -90,8 +91,8 @@ pub(crate) fn flush(
     Ok(flushed)
 }
 
-/// The deletion of what the table does not keep any longer, and whether the tree has so much of it
-/// that it is due there.
+/// The deletion of rows older than the table keeps, and whether the tree has rows so old that the
+/// deletion is due there.
 fn expired<S: PageStore>(
     tree: &Body<S>,
     table: &TableEntry,

@@ -185,8 +185,8 @@ impl Target<'_> {
         BlockWriter::with_helper(self.files, owner, bytes)
     }
 
-    /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`;
-    /// none if there was no place for all of them, else what is to be synced.
+    /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`.
+    /// Returns `None` if some block found no place, else the writes to be synced, if any.
     fn write_parts(
         &self,
         mut writer: Option<BlockWriter<'_>>,

@@ -3,9 +3,9 @@
 //! read from here.
 //!
 //! A block is put here before a head names it, and taken out once a checkpoint names it, its place
-//! is given up, or its table was dropped and no view has it: so a free place has none here, and a
-//! block that a head or map names and that is not here is in its file. A failed flush leaves it
-//! here: what it wrote may not be synced, and the next flush writes it again.
+//! is given up, or its table was dropped and no view has it. So a free place has no block here, and
+//! a block that a head or map names is in its file unless it is here. A failed flush leaves blocks
+//! here: those that it wrote may not be synced, and the next flush writes them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ impl Unwritten {
         self.dropped.lock().push((table, dead));
     }
 
-    /// Removes those of dropped tables that no view needs; `is_held(dead)` says whether one from
-    /// before that checkpoint is held.
+    /// Removes the blocks of dropped tables that no view needs; `is_held(dead)` says whether a view
+    /// from before checkpoint `dead` is held.
     pub(super) fn release(&self, is_held: impl Fn(u64) -> bool) {
         let mut dropped = self.dropped.lock();
         let (held, gone): (Vec<_>, Vec<_>) = dropped.drain(..).partition(|&(_, dead)| is_held(dead));

@@ -1,10 +1,10 @@
 //! Appending to the log, and group commit.
 //!
 //! Rules:
-//! 1. Positions ascend with the order of [`Log::append`]; a record is copied to the buffer under
-//!    the state's lock, where the space for it on the disk is claimed too, and filled with zeros if
-//!    it was never written, unless no commit waits for syncs. Only the claim can fail, so a full
-//!    disk is noticed before anything depends on the record.
+//! 1. Positions ascend with the order of [`Log::append`]. A record is copied to the buffer under
+//!    the state's lock. Its space on the disk is claimed there, too, and filled with zeros if it
+//!    was never written and the log is not relaxed. Only the claim can fail, so a full disk is
+//!    noticed before anything depends on the record.
 //! 2. One thread at a time writes: the *leader*, the first that finds no other. It takes the whole
 //!    buffer, so that all threads which appended before share its write; the others wait. One
 //!    thread at a time syncs: it leads a write and then syncs, while others may lead the next
@@ -22,9 +22,9 @@
 //!    after it where it begins a block, so that no block is read from the disk for it.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it.
 //!    It counts as spare only once its new name is durable; the names of spares that an earlier
-//!    process left may not be, so these are removed. (Should power loss leave such a segment its
-//!    old name, it stands before all that recovery reads; with the superblock lost as well, what is
-//!    found is right or told: `simulation/spares.rs`.)
+//!    process left may not be, so these are removed. (If power loss restores the old name of a
+//!    segment, it lies before all that recovery reads. If the superblock is lost as well, recovery
+//!    finds the right rows or reports damage: `simulation/spares.rs`.)
 
 mod leading;
 #[cfg(all(test, loom))]

@@ -115,7 +115,7 @@ fn round_trip(widths: &[i32], rows: i64) {
 }
 
 #[test]
-fn rows_of_the_paper_prove_themselves() {
+fn rows_of_the_paper_are_read_as_written() {
     round_trip(&[32; 8], 1200);
 }
 
