@@ -438,6 +438,8 @@ def test_read_only(tmp_path: Path) -> None:
                 with pytest.raises(bedload.OpenForReadingError, match="read_only"):
                     write()
             assert reader.verify()["problems"] == []
+            table.append({"at": times + np.timedelta64(200, "s")})
+            assert reader.backup(tmp_path / "copy")["rows"] == 300
     with pytest.raises(bedload.NotAStoreError):
         bedload.open(tmp_path / "none", create=True, read_only=True)
 

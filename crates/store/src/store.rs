@@ -345,8 +345,9 @@ impl Store {
     }
 
     /// Copies everything committed so far into a new store in the directory `to`, and checks the
-    /// copy: what was found in it is returned. Others may write meanwhile; what they commit after
-    /// the call is not in the copy.
+    /// copy: what was found in it is returned. Others may write meanwhile, in this process and, if
+    /// the store is open [for reading](Options::read_only), in another. What they commit after the
+    /// call need not be in the copy.
     ///
     /// The copy is a store like any other, and can be opened where it stands, on any file system.
     /// It has no gaps: the pages of its data file stand side by side, and files of sparse tables
@@ -507,14 +508,12 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageRe
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }
 
-/// Copies a backup to where its store is to be, and checks the copy. The backup stays as it is, and
-/// may be on a read-only medium. If rows were added to it since it was made, it is flushed first,
-/// for which it must be writable.
+/// Copies a backup, or any other store, into a new store in `to`, and checks the copy. What is
+/// copied stays as it is, and may be on a read-only medium; another process may be writing to it.
 ///
 /// # Errors
 ///
-/// As for [`Store::backup`]; and `from` is no store, is being written to, or was written by a newer
-/// release.
+/// As for [`Store::backup`]; and `from` is no store, or was written by a newer release.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<VerifyReport> {
-    engine::restore(&(Arc::new(OsDisk) as Arc<dyn Disk>), from.as_ref(), to.as_ref())
+    engine::copy_store(&(Arc::new(OsDisk) as Arc<dyn Disk>), from.as_ref(), to.as_ref())
 }

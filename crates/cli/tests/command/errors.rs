@@ -641,7 +641,6 @@ fn a_store_that_is_in_use() {
     for arguments in [
         "delete s t --from @0",
         "ingest s t good.csv",
-        "backup s copy",
         "retention s t 30d",
         "rename s t u",
         "add-columns s t x:utf8",

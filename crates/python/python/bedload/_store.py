@@ -192,7 +192,8 @@ class Database:
 
     def backup(self, to: Path) -> Dict[str, Any]:
         """Copies everything committed so far into a new store in the directory ``to`` and checks the copy, while others
-        write. Returns what :meth:`verify` would tell of it. Ctrl-C ends the wait and not the copying.
+        write, in other processes too. Returns what :meth:`verify` would tell of it. Ctrl-C ends the wait and not the
+        copying.
         """
         return self._native.backup(os.fspath(to))
 

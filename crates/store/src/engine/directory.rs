@@ -143,7 +143,7 @@ pub(super) fn create_files(
     if Log::is_of_a_store(disk, &log_dir)? {
         remove_log(disk, dir, lock)?;
     }
-    let store_id = draw_store_id(dir)?;
+    let store_id = draw_id(dir)?;
     Log::create(disk, &log_dir, store_id)?;
     let file = begin_data_file(disk, dir, (options.page_bytes, 1), lock)?;
     let meta = CheckpointMeta {
@@ -166,13 +166,14 @@ fn remove_log(disk: &dyn Disk, dir: &Path, lock: &mut StoreLock) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {
-    let mut store_id = [0; 16];
-    getrandom::fill(&mut store_id).map_err(|source| {
+/// A random name, for a store or a copy of one.
+pub(super) fn draw_id(dir: &Path) -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|source| {
         let source = std::io::Error::other(source.to_string());
         Error::io(dir, "draw a random name for", source)
     })?;
-    Ok(store_id)
+    Ok(id)
 }
 
 /// Creates and locks the data file of a new store under a temporary name: it gets its own last,

@@ -27,6 +27,8 @@ const BLOCKS_SHARE: usize = 4;
 /// How far a store that is open for reading was read.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// The disk itself, for copies of the store.
+    pub(super) disk: Arc<dyn Disk>,
     /// None if a lock keeps writers away.
     pub(super) readers: Option<Readers>,
     pub(super) state: Mutex<ReadingState>,

@@ -1,17 +1,19 @@
 //! Holding back the newest rows when a generation is sealed, so that a little lateness never
 //! reaches a tree.
 //!
-//! A row that is late by some time precedes no row older than that. So the rows of a table no older
-//! than its recent lateness are not flushed with the others: they move to the next generation, and
-//! what is flushed precedes everything still to come. Otherwise a handful of late rows would send
-//! the last leaf of the tree through a merge after a few flushes.
+//! A row that is late by some duration precedes only rows within that duration of the latest time.
+//! So the rows of a table within its recent lateness of the latest time are not flushed with the
+//! others: they move to the next generation, and the flushed rows precede all rows still to come.
+//! Otherwise a handful of late rows would send the last leaf of the tree through a merge after a
+//! few flushes.
 //!
 //! Rules:
 //! 1. Rows keep their sequence numbers: marks, snapshots and cursors see them at the same place.
-//! 2. Their generation begins at a new segment of the log, whose first record repeats them all. It
-//!    counts only for a reader that begins there: the checkpoint that names this beginning has all
-//!    other rows in pages. A reader that begins earlier has read the rows themselves, and makes no
-//!    checkpoint just before that record.
+//! 2. The next generation begins at a new segment of the log, whose first record repeats all rows
+//!    that were held back. That record counts only for a reader that begins at this segment: the
+//!    checkpoint whose log begins there has all other rows in pages. A reader that began earlier
+//!    has read the rows from their own records, and makes no checkpoint just before the repeating
+//!    one.
 //! 3. One change of the view moves them from the sealed generation to the next one.
 //! 4. All rows of one time are held back or none, and only for a head without deletions.
 
@@ -23,8 +25,8 @@ use crate::rows::{EncodedRows, Generation, Head, SortedRows, TableId};
 use crate::table::{StoredTable, View};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
-/// At most one in this many rows of a head is held back, as each is logged again. Where most late
-/// rows are later than that, none is.
+/// At most one in this many rows of a head is held back, as each is logged again. None is if that
+/// would cover fewer than half of the late rows.
 const SHARE_MAX: usize = 4;
 
 /// A head without its newest rows, and these.
@@ -69,7 +71,7 @@ impl Engine {
         flushed.take_heads(sealed);
         for (part, _) in parts {
             self.counters.held_back(part.held.len() as u64);
-            flushed.put_head(part.table, part.flushed);
+            flushed.put_head(part.table, Arc::new(part.flushed));
             next.append(part.table, part.held);
         }
         Ok(Arc::new(flushed))

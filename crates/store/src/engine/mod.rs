@@ -44,7 +44,7 @@ mod table_name;
 mod verify;
 mod wake;
 
-pub(crate) use backup::restore;
+pub(crate) use backup::copy_store;
 pub use commit::Appended;
 pub(crate) use commit::Begun;
 pub(crate) use flusher::Flusher;

@@ -22,10 +22,10 @@
 //!    so far with the blocks that it names, are synced before they are published. After a sync
 //!    that failed nothing more is published: the next one may succeed although what this one had to
 //!    write is lost.
-//! 7. The numbers of a batch that is being written are left out in the log, and the batch comes
-//!    with the next checkpoint. The view names the last numbers that were left out since the
-//!    checkpoint that is held. If there are others, their batch failed, unless a newer checkpoint
-//!    has it: so after numbers were left out, a reader looks at the superblock.
+//! 7. The log skips the sequence numbers of a long batch that is being written to pages, and the
+//!    batch comes with the next checkpoint. The view lists the last numbers skipped since the held
+//!    checkpoint. Earlier skipped numbers belong to batches that failed, unless a newer checkpoint
+//!    has them: so after skipped numbers, a reader looks at the superblock.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -56,6 +56,7 @@ impl Engine {
     pub(crate) fn open_to_read(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
         let path = dir.join(DATA_FILE);
         let readers = Readers::new(disk.clone(), dir.join(READERS_DIR));
+        let whole_disk = disk.clone();
         let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk));
         let missing = match entries(&*disk, dir)? {
             None => Some("it does not exist"),
@@ -121,6 +122,7 @@ impl Engine {
             process: Process::current(),
             lock: Mutex::new(lock),
             reading: Some(Reading {
+                disk: whole_disk,
                 readers,
                 state: Mutex::new(state),
             }),

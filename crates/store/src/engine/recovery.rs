@@ -2,9 +2,9 @@
 //!
 //! 1. Both superblocks are read; the sound one with the greater checkpoint counts.
 //! 2. Page map and catalogue are read; space that they do not name is free.
-//! 3. The superblock is written once more and synced, before any place is taken. If a reader in
-//!    another process holds an earlier checkpoint, free space is left alone until it lets go: what
-//!    that checkpoint names is not known.
+//! 3. The superblock is rewritten and synced before any space is allocated. If a reader in another
+//!    process holds an earlier checkpoint, no free space is used until it lets go, because it is
+//!    unknown which space that checkpoint names.
 //! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed
 //!    whenever it fills the memory for rows, so a long log needs no more memory than a running
 //!    store.
@@ -96,23 +96,15 @@ pub(super) fn recover(
     }
     let mut catalogue = Catalogue::decode(path, &catalogue, working.payload_len())?;
     catalogue.load_files(&*working.published(), path)?;
+    let next_sequence = superblock.next_sequence;
+    let generation = Generation::new(superblock.log_start, next_sequence);
+    let storage = (superblock.store_id, working, blocks);
     let mut recovery = Recovery {
-        path,
-        store_id: superblock.store_id,
-        catalogue,
-        blocks,
-        working,
-        generation: Generation::new(superblock.log_start, superblock.next_sequence),
-        next_sequence: superblock.next_sequence,
-        log_start: superblock.log_start,
-        position: superblock.log_start,
         head_bytes: options.head_bytes,
         reserve: Some(reserve),
-        is_full: false,
         is_read: false,
-        is_salvage: false,
         log: Some((disk.clone(), log_dir.clone())),
-        ahead: HashSet::new(),
+        ..Recovery::new(path, storage, catalogue, (generation, next_sequence))
     };
     let end = replay(
         &**disk,
@@ -211,10 +203,39 @@ pub(super) struct Recovery<'p> {
     pub(super) ahead: HashSet<(u32, i64, u8)>,
 }
 
-impl Recovery<'_> {
-    /// Whether the blocks that a record names are whole. They may have been written, or their sync
-    /// may have failed, and nothing more: they are written once more, and synced by the next
-    /// checkpoint.
+impl<'p> Recovery<'p> {
+    /// Pages and blocks of a checkpoint, and the generation and the next sequence number after it,
+    /// as the log that begins where the generation does has them.
+    pub(super) fn new(
+        path: &'p Path,
+        (store_id, working, blocks): ([u8; 16], WorkingPages, BlockFiles),
+        catalogue: Catalogue,
+        (generation, next_sequence): (Generation, u64),
+    ) -> Self {
+        let log_start = generation.log_start;
+        Self {
+            path,
+            store_id,
+            working,
+            blocks,
+            catalogue,
+            generation,
+            next_sequence,
+            log_start,
+            position: log_start,
+            head_bytes: usize::MAX,
+            reserve: None,
+            is_full: false,
+            is_read: true,
+            is_salvage: false,
+            log: None,
+            ahead: HashSet::new(),
+        }
+    }
+
+    /// Whether the blocks that a record names are whole. If so, they are written again, to be
+    /// synced by the next checkpoint: they may never have been synced, or their sync may have
+    /// failed.
     fn renew_blocks(&self, record: &Record) -> Result<bool> {
         let Record::Blocks { table, blocks, .. } = record else {
             return Ok(true);
@@ -256,8 +277,8 @@ impl Recovery<'_> {
     ///
     /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
     pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
-        // A checkpoint has all rows before it, so none is made where rows are held back from one
-        // that begins there.
+        // A checkpoint whose log began at this record would apply the rows held back in it, and
+        // have them in pages, too (`hold.rs`, rule 2). So none is made before such a record.
         let is_full = self.generation.bytes() >= self.head_bytes && !self.is_full;
         if is_full && !record.holds_back() {
             self.read_ahead(self.position)?;

@@ -18,7 +18,9 @@ const PAGES: usize = 256;
 
 impl PageVersion {
     /// Copies the pages into an empty data file, without gaps, and makes a checkpoint of them there
-    /// that has the number of this one. `change` may change the payload of a page on the way.
+    /// that has the number of this one, and the store's name and `copy_id`. `change` may change the
+    /// payload of a page on the way. Returns the pages of the copy; up to `dirty_limit` changed ones
+    /// of them stay in memory.
     ///
     /// # Errors
     ///
@@ -26,10 +28,11 @@ impl PageVersion {
     pub(crate) fn copy_to(
         &self,
         target: PageFile,
-        store_id: [u8; 16],
+        (store_id, copy_id): ([u8; 16], [u8; 16]),
         (meta, next_generation): (&CheckpointMeta, u64),
+        dirty_limit: usize,
         mut change: impl FnMut(PageId, &mut [u8]),
-    ) -> Result<()> {
+    ) -> Result<WorkingPages> {
         let target = Arc::new(target);
         let mut map = PageMap::new(slots_per_page(&target));
         let mut left = self.map.iter();
@@ -66,10 +69,11 @@ impl PageVersion {
             target,
             (Vec::new(), WrittenParts::new()),
             next_generation,
-            1,
-        );
+            dirty_limit,
+        )
+        .of_copy(copy_id);
         match working.checkpoint(store_id, meta) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(working),
             Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
         }
     }

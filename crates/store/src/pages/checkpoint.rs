@@ -100,6 +100,7 @@ impl WorkingPages {
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
         let fixtures = (fixtures, catalogue.written);
         let working = Self::from_version(version, file, fixtures, superblock.next_generation, dirty_limit);
+        let working = working.of_copy(superblock.copy_id);
         Ok((working, catalogue.text, catalogue.damage))
     }
 
@@ -206,6 +207,7 @@ impl WorkingPages {
                 catalogue: directory.first[0],
                 catalogue_bytes: directory.bytes,
                 catalogue_copy: directory.first[1],
+                copy_id: self.copy_id(),
             };
             Ok((superblock, parts))
         };

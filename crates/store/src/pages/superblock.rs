@@ -47,6 +47,8 @@ pub(crate) struct Superblock {
     pub(crate) catalogue: Slot,
     pub(crate) catalogue_bytes: u32,
     pub(crate) catalogue_copy: Slot,
+    /// Tells a copy from the store that it was made of; zero if the store is no copy.
+    pub(crate) copy_id: [u8; 16],
 }
 
 impl Superblock {
@@ -86,6 +88,7 @@ impl Superblock {
         out.u32(self.catalogue_bytes);
         out.u32(self.catalogue_copy.page);
         out.u32(self.catalogue_copy.crc);
+        out.bytes(&self.copy_id);
         let mut bytes = out.into_bytes();
         bytes.resize(SUPERBLOCK_BYTES - 4, 0);
         let crc = crc32c::crc32c(&bytes);
@@ -122,6 +125,7 @@ impl Superblock {
                 catalogue: slot(&mut fields)?,
                 catalogue_bytes: fields.u32()?,
                 catalogue_copy: slot(&mut fields)?,
+                copy_id: fields.array()?,
             };
             Some((version, superblock))
         };
@@ -137,7 +141,7 @@ impl Superblock {
             });
         }
         if version == 0 {
-            return Err(damaged("its version is none that a store has"));
+            return Err(damaged("no store has its version"));
         }
         if version < FORMAT_VERSION {
             return Err(Error::OlderFormat {
@@ -156,7 +160,7 @@ impl Superblock {
             return Err(damaged("it counts further than any store gets"));
         }
         if !page_bytes_admissible(superblock.page_bytes) {
-            return Err(damaged("its page size is none that a store has"));
+            return Err(damaged("no store has its page size"));
         }
         Ok(superblock)
     }

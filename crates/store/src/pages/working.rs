@@ -43,6 +43,7 @@ pub(crate) struct WorkingPages {
     latches: Latches,
     maintained: Mutex<HashSet<PageId>>,
     dirty_limit: usize,
+    copy_id: [u8; 16],
 }
 
 impl WorkingPages {
@@ -62,7 +63,18 @@ impl WorkingPages {
             latches: Latches::new(),
             maintained: Mutex::default(),
             dirty_limit: dirty_limit.max(2 * MAX_BATCH_PAGES),
+            copy_id: [0; 16],
         }
+    }
+
+    /// The pages of a copy of a store ([`Superblock::copy_id`]).
+    pub(super) fn of_copy(mut self, copy_id: [u8; 16]) -> Self {
+        self.copy_id = copy_id;
+        self
+    }
+
+    pub(crate) fn copy_id(&self) -> [u8; 16] {
+        self.copy_id
     }
 
     /// Above the generation of every page of a tree.

@@ -92,8 +92,8 @@ impl Generation {
     }
 
     /// Puts another head in the place of a table's.
-    pub(crate) fn put_head(&self, table: TableId, head: Head) {
-        self.heads.write().insert(table, Arc::new(head));
+    pub(crate) fn put_head(&self, table: TableId, head: Arc<Head>) {
+        self.heads.write().insert(table, head);
     }
 
     /// Adds nulls to the rows of a table for the columns of `schema` that they lack. No rows may be
@@ -104,7 +104,7 @@ impl Generation {
             let filled = head.filled_up(schema);
             let bytes = |runs: Vec<Arc<SortedRows>>| runs.iter().map(|run| run.bytes()).sum::<usize>();
             let more = bytes(filled.runs(u64::MAX)).saturating_sub(bytes(rows));
-            self.put_head(table, filled);
+            self.put_head(table, Arc::new(filled));
             self.bytes.fetch_add(more, Ordering::Relaxed);
         }
     }

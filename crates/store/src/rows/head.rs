@@ -23,8 +23,9 @@ use super::{BlockRef, Deletion, Deletions, EncodedRows, Place, RowsInOrder, Sort
 pub(crate) struct Head {
     parts: Parts<FewRows>,
     changes: RwLock<Changes>,
-    /// The first deletions and replaced rows as one, and how many of each they are: as the last
-    /// reader of what is visible has seen them, and as the last one of all that was begun.
+    /// The deletions and replaced rows of the first commits, merged, and how many of each: up to
+    /// the state that the last reader of visible rows has seen, and up to the state that the last
+    /// reader of all rows has seen.
     merged: [Mutex<([usize; 2], Arc<Deletions>)>; 2],
 }
 
@@ -209,7 +210,8 @@ impl Head {
     }
 
     /// The row of a time that arrived last, of those with a sequence number below `before`.
-    /// `newest_left` tells the greatest sequence number, up to another, with which a row is left.
+    /// `newest_left` returns the greatest sequence number, at most the given one, with which a row
+    /// of that time may be left.
     pub(crate) fn last_at(
         &self,
         time: i64,
@@ -329,6 +331,18 @@ impl Head {
         Self {
             parts: Parts::of_runs(runs),
             changes: RwLock::new(self.changes.read().clone()),
+            ..Self::default()
+        }
+    }
+
+    /// A head with the same rows and deletions, and with other blocks of a sparse table that
+    /// commits have written. Nothing may be added meanwhile.
+    pub(crate) fn with_blocks(&self, written: BTreeMap<i64, Vec<(u64, BlockRef)>>) -> Self {
+        let mut changes = self.changes.read().clone();
+        changes.written = written;
+        Self {
+            parts: Parts::of_runs(self.runs(u64::MAX)),
+            changes: RwLock::new(changes),
             ..Self::default()
         }
     }

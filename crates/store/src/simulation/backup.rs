@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampSecondType;
 use bedload_testkit::Rng;
 use parking_lot::Mutex;
 
@@ -12,18 +14,25 @@ use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::Disk;
 use crate::disk::sim::{Access, Fault, FaultKind, SimDisk, Trace};
-use crate::engine::restore;
+use crate::engine::copy_store;
 use crate::error::Error;
 use crate::rows::TableSchema;
 use crate::store::Store;
+use crate::table::{Grid, Layout};
 
 const COPY: &str = "/copy";
 
 /// A store with rows of both layouts, in pages, blocks and the log.
 fn build(disk: &SimDisk) -> (Store, Vec<Writer>) {
+    build_with(disk, 9)
+}
+
+/// As [`build`], with writers that have done 8 of so many operations.
+fn build_with(disk: &SimDisk, operations: usize) -> (Store, Vec<Writer>) {
     let store = open(disk, options()).expect("creates");
     create_tables(&store).expect("fresh tables");
-    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 9, 3)).collect();
+    let writer = |number| Writer::new(number, operations, 3);
+    let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
     for operation in 0..8 {
         for writer in &mut writers {
             writer.step(&store).expect("a sound disk");
@@ -96,53 +105,75 @@ fn a_backup_that_loses_power_is_whole_or_no_store() {
     });
 }
 
+/// A backup has everything in its checkpoint; the log of a store has rows and blocks after it.
 #[test]
-fn a_restore_that_loses_power_is_whole_or_no_store() {
-    const RESTORED: &str = "/restored";
-    let disk = SimDisk::new(9);
-    let (store, writers) = build(&disk);
-    store.backup(COPY).expect("a sound disk");
-    let begun = disk.record();
-    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    restore(&shared, Path::new(COPY), Path::new(RESTORED)).expect("a sound backup");
-    let trace = disk.trace(begun);
-    drop(store);
-    cut_everywhere("a restore", &trace, |image, at| {
-        let is_whole = check_copy(image, RESTORED, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
-        assert_eq!(check_copy(image, COPY, &writers), Ok(true), "{at}");
-        is_whole
-    });
+fn a_copy_by_a_reader_that_loses_power_is_whole_or_no_store() {
+    const COPIED: &str = "/copied";
+    for from in [COPY, STORE] {
+        let disk = SimDisk::new(9);
+        let (store, mut writers) = build(&disk);
+        store.backup(COPY).expect("a sound disk");
+        if from == STORE {
+            writers
+                .iter_mut()
+                .for_each(|writer| writer.step(&store).expect("a sound disk"));
+        }
+        let begun = disk.record();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        copy_store(&shared, Path::new(from), Path::new(COPIED)).expect("a sound disk");
+        let trace = disk.trace(begun);
+        drop(store);
+        cut_everywhere(&format!("a copy of {from}"), &trace, |image, at| {
+            let is_whole =
+                check_copy(image, COPIED, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+            assert_eq!(check_copy(image, from, &writers), Ok(true), "{at}");
+            is_whole
+        });
+    }
 }
 
 #[test]
 fn a_backup_that_fails_is_told_and_harms_nothing() {
-    let calls = {
-        let disk = SimDisk::new(9);
-        let (store, _) = build(&disk);
-        let before = disk.calls();
-        store.backup(COPY).expect("a sound disk");
-        disk.calls() - before
-    };
-    let mut told = 0;
-    for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Death] {
-        for call in (1..=calls).step_by(3) {
+    for by_reader in [false, true] {
+        let copy = |disk: &SimDisk, store: &Store| match by_reader {
+            true => copy_store(
+                &(Arc::new(disk.clone()) as Arc<dyn Disk>),
+                Path::new(STORE),
+                Path::new(COPY),
+            ),
+            false => store.backup(COPY),
+        };
+        let calls = {
             let disk = SimDisk::new(9);
-            let (store, writers) = build(&disk);
-            let call = disk.calls() + call;
-            disk.set_fault(Some(Fault { call, kind }));
-            let done = store.backup(COPY);
-            told += usize::from(done.is_err());
-            drop(store);
-            disk.set_fault(None);
-            let at = format!("call {call} of {kind:?}");
-            let store = open(&disk, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
-            check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
-            let is_there = check_copy(&disk, COPY, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
-            assert!(is_there || done.is_err(), "{at}: it has returned");
+            let (store, _) = build(&disk);
+            let before = disk.calls();
+            copy(&disk, &store).expect("a sound disk");
+            disk.calls() - before
+        };
+        let mut told = 0;
+        for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Death] {
+            for call in (1..=calls).step_by(3) {
+                let disk = SimDisk::new(9);
+                let (store, writers) = build(&disk);
+                let call = disk.calls() + call;
+                disk.set_fault(Some(Fault { call, kind }));
+                let done = copy(&disk, &store);
+                told += usize::from(done.is_err());
+                drop(store);
+                disk.set_fault(None);
+                let at = format!("call {call} of {kind:?}, by a reader: {by_reader}");
+                let store = open(&disk, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
+                check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
+                let is_there =
+                    check_copy(&disk, COPY, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+                assert!(is_there || done.is_err(), "{at}: it has returned");
+            }
         }
+        say(&format!(
+            "a backup of {calls} calls, by a reader: {by_reader}, some failing: {told} errors"
+        ));
+        assert!(told > 20);
     }
-    say(&format!("a backup of {calls} calls, some failing: {told} errors"));
-    assert!(told > 20);
 }
 
 /// The second store finds the place empty, and the first takes it meanwhile.
@@ -183,7 +214,7 @@ fn a_backup_that_is_restored_stays_as_it_is() {
     store.backup(COPY).expect("a sound disk");
     let before = files_in(&disk, COPY);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let restore = |to: &str| restore(&shared, Path::new(COPY), Path::new(to));
+    let restore = |to: &str| copy_store(&shared, Path::new(COPY), Path::new(to));
     let check_at = |writers: &[Writer], to: &str| {
         let store = open_at(&disk, Path::new(to), options()).expect("opens");
         check(&store, writers).unwrap_or_else(|problem| panic!("{to}: {problem}"));
@@ -195,13 +226,102 @@ fn a_backup_that_is_restored_stays_as_it_is() {
 
     // It is a store like any other: rows are added to it, and are in its log alone.
     let copy = open_at(&disk, Path::new(COPY), options()).expect("opens");
-    assert!(matches!(restore("/second"), Err(Error::Locked { .. })));
     for writer in writers.iter_mut().filter(|writer| !writer.is_done()) {
         writer.step(&copy).expect("a sound disk");
     }
-    drop(copy);
+    let before = files_in(&disk, COPY);
     restore("/second").expect("a sound backup");
     check_at(&writers, "/second");
+    assert!(files_in(&disk, COPY) == before);
+    drop(copy);
+    let before = files_in(&disk, COPY);
+    restore("/third").expect("a sound backup");
+    check_at(&writers, "/third");
+    assert!(files_in(&disk, COPY) == before);
+}
+
+/// An operation of each writer and a flush after each read of the data file but the first ones.
+fn write_between_reads(disk: &SimDisk, first: usize, store: Arc<Store>, writers: Arc<Mutex<Vec<Writer>>>) {
+    let of_disk = disk.clone();
+    disk.interrupt(Access::Read, Path::new("/store/data"), move || {
+        if first == 0 {
+            for writer in writers.lock().iter_mut().filter(|writer| !writer.is_done()) {
+                writer.step(&store).expect("a sound disk");
+            }
+            store.flush().expect("a sound disk");
+        }
+        if !writers.lock().iter().all(Writer::is_done) {
+            write_between_reads(&of_disk, first.saturating_sub(1), store, writers);
+        }
+    });
+}
+
+#[test]
+fn a_copy_by_a_reader_is_one_state_of_a_store_that_is_written_to() {
+    let (mut newer, mut older) = (0, 0);
+    for first in 0..30 {
+        let disk = SimDisk::new(9);
+        let (store, writers) = build_with(&disk, 24);
+        let acknowledged: Vec<usize> = writers.iter().map(Writer::begun).collect();
+        let writers = Arc::new(Mutex::new(writers));
+        write_between_reads(&disk, first, Arc::new(store), writers.clone());
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        copy_store(&shared, Path::new(STORE), Path::new(COPY)).expect("a sound disk");
+        let copy = open_at(&disk, Path::new(COPY), options()).expect("opens");
+        for (writer, &acknowledged) in writers.lock().iter().zip(&acknowledged) {
+            let found = writer.check(&copy, acknowledged, writer.begun());
+            let found = found.unwrap_or_else(|problem| panic!("after {first} reads: {problem}"));
+            newer += usize::from(found > acknowledged);
+            older += usize::from(found < writer.begun());
+        }
+        assert_eq!(copy.verify().expect("reads").problems, []);
+    }
+    say(&format!(
+        "copies by readers: {newer} tables had later operations than when they began, {older} earlier ones than when \
+         they ended"
+    ));
+    assert!(newer > 0 && older > 0);
+}
+
+/// Each batch fills all blocks of the table, and the log names these before a map does.
+#[test]
+fn a_copy_by_a_reader_has_the_blocks_that_only_the_log_names() {
+    const ROWS: i64 = 4000;
+    let disk = SimDisk::new(9);
+    let store = open(&disk, options()).expect("creates");
+    let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = store.create_table_as("t", schema, layout).expect("fresh");
+    let written_in = |store: &Store| -> Vec<i64> {
+        let table = store.table("t").expect("copied");
+        let batches = table.range(..).expect("there");
+        let written = batches.flat_map(|batch| {
+            let batch = batch.expect("reads");
+            batch
+                .column(1)
+                .as_primitive::<TimestampSecondType>()
+                .values()
+                .to_vec()
+        });
+        written.collect()
+    };
+    for number in 1..=12 {
+        let before = store.metrics().block_writes;
+        table.append(&batch(0..ROWS, number)).expect("a sound disk");
+        assert!(store.metrics().block_writes > before, "they go to blocks at once");
+        if number % 4 == 0 {
+            table.append(&batch(100..101, -number)).expect("a sound disk");
+        }
+        let to = format!("/copy {number}");
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        copy_store(&shared, Path::new(STORE), Path::new(&to)).expect("a sound disk");
+        let copy = open_at(&disk, Path::new(&to), options().create(false)).expect("opens");
+        assert!(written_in(&copy) == written_in(&store), "after {number} batches");
+        // Several times between two flushes, so that a block has several writings in the log.
+        if number % 3 == 0 {
+            store.flush().expect("a sound disk");
+        }
+    }
 }
 
 /// Rows that are held back have numbers from before the checkpoint that is without them.
@@ -222,7 +342,7 @@ fn what_a_process_that_died_has_committed_is_restored() {
         std::thread::sleep(Duration::from_millis(if part % 4 == 0 { 20 } else { 0 }));
         let left = disk.copy();
         let shared: Arc<dyn Disk> = Arc::new(left.clone());
-        restore(&shared, Path::new(STORE), Path::new("/restored")).expect("a sound store");
+        copy_store(&shared, Path::new(STORE), Path::new("/restored")).expect("a sound store");
         let restored = open_at(&left, Path::new("/restored"), options()).expect("opens");
         let rows = restored.table("t").and_then(|table| table.range(..)?.count());
         let expected = ((part + 1) * ROWS).unsigned_abs();

@@ -10,7 +10,7 @@ use super::full::batch;
 use super::workload::{STORE, columns, open, options};
 use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
-use crate::engine::{Engine, inspect, restore, salvage};
+use crate::engine::{Engine, copy_store, inspect, salvage};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
 use crate::pages::PageFile;
@@ -111,7 +111,7 @@ fn rows_in(store: &Store) -> u64 {
 fn check_noticed(disk: &SimDisk, place: &str) {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (saved, restored) = (Path::new("/saved"), Path::new("/restored"));
-    let restored = restore(&shared, Path::new(STORE), restored).map(drop);
+    let restored = copy_store(&shared, Path::new(STORE), restored).map(drop);
     let opened = open(disk, options().create(false)).map(drop);
     for found in [to_read(disk).map(drop), restored, opened] {
         let error = found.expect_err(place);
@@ -346,6 +346,6 @@ fn the_log_of_a_backup_ends_where_it_says() {
         .open(&segment)
         .and_then(|file| file.truncate(64))
         .expect("a sound disk");
-    let error = restore(&shared, copy, Path::new("/restored")).expect_err("rows are missing");
+    let error = copy_store(&shared, copy, Path::new("/restored")).expect_err("rows are missing");
     assert!(error.to_string().contains("was durable up to"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use bedload_pages::{PageId, PageRead};
 use bedload_trees::bplus_tree::tree_of as named_tree;
@@ -11,7 +12,7 @@ use super::sparse::{self, BlockFiles, SparseEntry, SparseFlush};
 use super::stored::{Body, Storage, StoredTable};
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::rows::Verified;
+use crate::rows::{Head, Verified};
 
 /// Pages that differ in a copy of a store.
 #[derive(Default)]
@@ -79,6 +80,18 @@ impl StoredTable {
                 .extend(sparse.files()?.values().map(|&page| (page, sparse)));
         }
         Ok(())
+    }
+
+    /// Copies the blocks that commits have written since the checkpoint of a view into the files of
+    /// another store; returns what `head` is there.
+    pub(crate) fn copy_head(&self, view: &View, head: &Arc<Head>, files: &BlockFiles) -> Result<Arc<Head>> {
+        match &self.body {
+            Body::Indexed { .. } => Ok(head.clone()),
+            Body::Sparse(sparse) => {
+                let view = view.sparse(self.entry.id);
+                sparse::copy_written_blocks(&view, (&self.entry, sparse), head, files).map(Arc::new)
+            }
+        }
     }
 
     /// All pages of the table's tree.

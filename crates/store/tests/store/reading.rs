@@ -128,7 +128,6 @@ fn every_call_that_writes_is_refused() {
     );
     refused("drop a column", reader.drop_column("t", "number").map(drop));
     refused("flush", reader.flush());
-    refused("backup", reader.backup(dir.path().join("copy")).map(drop));
     let mut group = reader.write_batch();
     group
         .append(&table, &batch(&numbered(10..11)))

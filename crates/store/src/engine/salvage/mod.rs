@@ -1,17 +1,18 @@
 //! Salvage: what is whole in a damaged store, copied into a new one.
 //!
-//! No part needs another to be read. Rows are taken from every leaf that is whole, whether the
-//! nodes above it are or not: a leaf names its table. They keep their sequence numbers, so the log,
-//! as far as it is whole, is then applied as in recovery, but for rows that leaves had: without a
-//! superblock nothing tells which leaves are of a flush that did not end. The new store is begun
-//! and recovered like any other: until it is whole there is no store.
+//! Each part is read by itself. Rows are taken from every whole leaf, even if the nodes above it
+//! are damaged, because a leaf names its table. They keep their sequence numbers, so the whole
+//! parts of the log are then applied as in recovery, without the rows that came from leaves: if the
+//! superblock is lost, nothing tells which leaves belong to an unfinished flush, whose rows are
+//! also in the log. The new store is begun and recovered like any other: until it is whole there is
+//! no store.
 
 mod doubled;
 mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +22,7 @@ pub use report::SalvageReport;
 use self::doubled::remove_doubled;
 use super::applying::OUT_OF_NUMBERS;
 use super::directory::{
-    begin_data_file, check_dirs, check_vacant, create_dir, draw_store_id, entries, finish_data_file,
-    lock_vacant,
+    begin_data_file, check_dirs, check_vacant, create_dir, draw_id, entries, finish_data_file, lock_vacant,
 };
 use super::lock::StoreLock;
 use super::names::{DATA_FILE, LOG_DIR};
@@ -275,7 +275,7 @@ impl<'t> Target<'t> {
         let options = Options::new();
         create_dir(&**disk, &dir.join(LOG_DIR))?;
         check_dirs(&**disk, dir)?;
-        let store_id = draw_store_id(dir)?;
+        let store_id = draw_id(dir)?;
         let page_bytes = source.pages.page_bytes();
         let pages = options.cache_bytes / page_bytes;
         let file = begin_data_file(&**disk, dir, (page_bytes, pages / 2), lock)?;
@@ -287,25 +287,16 @@ impl<'t> Target<'t> {
         let working = WorkingPages::create(file, store_id, &meta, pages / 2)?;
         let blocks = BlockFiles::new(disk.clone(), dir, store_id, working.cache(), 1);
         let next_sequence = source.superblock.as_ref().map_or(0, |found| found.next_sequence);
+        let next = (Generation::new(0, next_sequence), next_sequence);
         Ok(Self {
             dir,
             recovery: Recovery {
-                path: dir,
-                store_id,
-                working,
-                blocks,
-                catalogue: Catalogue::empty(),
-                generation: Generation::new(0, next_sequence),
-                next_sequence,
                 log_start: source.log_start(),
                 position: source.log_start(),
                 head_bytes: options.head_bytes,
-                reserve: None,
-                is_full: false,
                 is_read: false,
                 is_salvage: true,
-                log: None,
-                ahead: HashSet::new(),
+                ..Recovery::new(dir, (store_id, working, blocks), Catalogue::empty(), next)
             },
         })
     }

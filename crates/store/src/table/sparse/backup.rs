@@ -1,7 +1,7 @@
 //! The blocks of a table as of a view, copied into the files of another store.
 //!
-//! The copy has layer 0 of each block alone: its files are as short as they can be, and have holes
-//! where there are no rows, whatever the layers of the blocks that were copied.
+//! Blocks that a map names are in layer 0 of the copy, whatever their layers were: its files are as
+//! short as they can be, and have holes where there are no rows.
 
 use super::block_map;
 use super::files::BlockFiles;
@@ -10,11 +10,9 @@ use super::table::SparseEntry;
 use super::view::SparseView;
 use super::writer::BlockWriter;
 use crate::error::Result;
-use crate::rows::BlockRef;
-use crate::rows::TableEntry;
+use crate::rows::{BlockRef, Head, TableEntry};
 
-/// Copies the blocks that the maps of a view name, durably. Those that only the log names are not
-/// among them.
+/// Copies the blocks that the maps of a view name, durably.
 pub(crate) fn copy_blocks(
     view: &SparseView,
     table: &TableEntry,
@@ -35,6 +33,37 @@ pub(crate) fn copy_blocks(
         writer.finish()?.iter().try_for_each(|file| file.sync())?;
     }
     Ok(())
+}
+
+/// As [`copy_blocks`], for the blocks that commits have written since the checkpoint of the view,
+/// which are in `head`. Each writing of a block gets a layer of its own, after layer 0 if a map
+/// names the block. Returns a head that has the copies in their place.
+pub(crate) fn copy_written_blocks(
+    view: &SparseView,
+    (table, sparse): (&TableEntry, &SparseEntry),
+    head: &Head,
+    target: &BlockFiles,
+) -> Result<Head> {
+    let owner = sparse.owner(table.id, view.blocks.store());
+    let mut written = head.blocks(u64::MAX);
+    let mut writer = BlockWriter::new(target, owner);
+    let maps = sparse.files()?;
+    for (&block, writings) in &mut written {
+        let (file, index) = sparse.shape.file_of(block);
+        let named = match maps.get(&file) {
+            Some(&page) => block_map::get(&read_map(view, owner, file, page)?, index),
+            None => None,
+        };
+        let first = u8::from(named.is_some());
+        for (layer, (_, named)) in (first..=u8::MAX).zip(writings) {
+            let bytes = view.blocks.read(owner, block, named)?;
+            target.take(owner.table, block, layer);
+            writer.write(block, layer, bytes.bytes())?;
+            named.layer = layer;
+        }
+    }
+    writer.finish()?.iter().try_for_each(|file| file.sync())?;
+    Ok(head.with_blocks(written))
 }
 
 /// Makes of a block map that of a copy.

@@ -59,7 +59,7 @@ mod write_helper;
 mod writer;
 
 pub(crate) use append::Placed;
-pub(crate) use backup::{change_map, copy_blocks};
+pub(crate) use backup::{change_map, copy_blocks, copy_written_blocks};
 pub use density::Density;
 pub(crate) use direct::Target;
 pub(crate) use files::{BlockFiles, SPARSE_DIR};
