@@ -15,7 +15,7 @@ use crate::ingest::{self, Report};
 use crate::input::OnError;
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
-use crate::selection::Selection;
+use crate::selection::{Selection, stream};
 use crate::sortedness::{Column, title_name};
 use crate::store;
 
@@ -163,7 +163,7 @@ impl Demo<'_> {
             reverse,
         };
         let answer = Answer::begin(Format::Table, None, &query.schema(table)?, "")?;
-        query.stream(table, answer).map(drop)
+        stream(query.ordered_scan(table)?, answer).map(drop)
     }
 
     /// Opens the store again and reads all of it.

@@ -17,6 +17,7 @@ mod ingest;
 mod input;
 mod interrupt;
 mod layout;
+mod new_rows;
 mod output;
 mod partition;
 mod picture;

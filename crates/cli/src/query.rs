@@ -8,9 +8,8 @@ use crate::exit::Result;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format, is_written_directly};
-use crate::partition;
-use crate::selection::Selection;
-use crate::store;
+use crate::selection::{Selection, stream};
+use crate::{new_rows, partition, store};
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     let output = args.output.as_deref();
@@ -43,6 +42,12 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if let (Some(_), Some(directory)) = (args.partition, &args.output) {
         return partition::write(args, directory, (&table, &selection, &schema));
     }
-    let answer = Answer::begin(format, output, &schema, &args.null)?;
-    selection.stream(&table, answer).map(drop)
+    let begin = || Answer::begin(format, output, &schema, &args.null);
+    if let Some(file) = &args.mark {
+        let scan = new_rows::since(file, &table)?;
+        let mark = scan.mark();
+        stream(selection.narrow(scan)?, begin()?)?;
+        return new_rows::save(file, mark);
+    }
+    stream(selection.ordered_scan(&table)?, begin()?).map(drop)
 }

@@ -81,18 +81,19 @@ impl Selection<'_> {
         }
         Ok(scan)
     }
+}
 
-    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
-    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
-        let mut rows = 0;
-        for batch in self.ordered_scan(table)? {
-            let batch = batch?;
-            rows += batch.num_rows() as u64;
-            answer.write(&batch)?;
-            interrupt::check()?;
-        }
+/// Passes the rows of a scan to `answer`, batch by batch, and finishes it. Returns how many there
+/// were.
+pub(crate) fn stream(scan: Scan, mut answer: Answer) -> Result<u64> {
+    let mut rows = 0;
+    for batch in scan {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        answer.write(&batch)?;
         interrupt::check()?;
-        answer.finish()?;
-        Ok(rows)
     }
+    interrupt::check()?;
+    answer.finish()?;
+    Ok(rows)
 }

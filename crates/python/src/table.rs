@@ -71,7 +71,12 @@ const fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// A moment in the life of a table.
+/// A moment in the life of a table, between earlier and later appends.
+///
+/// `str(mark)` is one word, and `bedload.Mark(text)` reads it again, in another process too. A mark
+/// is refused by other stores, by copies that `backup` or `restore` made, and by a store that was
+/// put back to an earlier state. Loss of power may take rows of a store with
+/// `durability="relaxed"`: flush it between taking a mark and saving it.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct Mark {
     mark: bedload::Mark,
@@ -80,6 +85,28 @@ pub(crate) struct Mark {
 impl Mark {
     pub(crate) fn new(mark: bedload::Mark) -> Self {
         Self { mark }
+    }
+}
+
+#[pymethods]
+impl Mark {
+    /// A saved mark.
+    #[new]
+    fn parse(text: &str) -> PyResult<Self> {
+        text.parse().map(Self::new).map_err(error::of_store)
+    }
+
+    /// The mark as one word, to be read by another process.
+    fn __str__(&self) -> String {
+        self.mark.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("bedload.Mark({:?})", self.mark.to_string())
+    }
+
+    fn __getnewargs__(&self) -> (String,) {
+        (self.mark.to_string(),)
     }
 }
 

@@ -17,6 +17,7 @@ PAGES = [
     "docs/guides/backfill.md",
     "docs/guides/grafana.md",
     "docs/guides/monitoring.md",
+    "docs/guides/new-rows.md",
     "docs/guides/readers.md",
     "README.md",
     "crates/python/README.md",

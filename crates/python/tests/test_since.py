@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 
@@ -49,6 +50,26 @@ def test_marks_of_what_cannot_be_followed_are_refused(db: bedload.Database, tabl
         sparse.since(sparse.mark())
     with pytest.raises(TypeError):
         table.since(5)  # type: ignore[arg-type]
+
+
+def test_a_saved_mark_goes_on_in_another_opening(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True) as db:
+        table = db.table("t", rows_of([]))
+        table.append(rows_of([1, 2]))
+        mark = table.range().mark()
+        saved, pickled = str(mark), pickle.dumps(mark)
+        assert repr(mark) == f'bedload.Mark("{saved}")'
+        table.append(rows_of([0]))
+        db.backup(tmp_path / "copy")
+    with bedload.open(tmp_path / "s") as db:
+        for again in (bedload.Mark(saved), pickle.loads(pickled)):
+            assert str(again) == saved
+            assert db.table("t").since(again).to_pyarrow()["at"].cast(pa.int64()).to_pylist() == [0]
+    with bedload.open(tmp_path / "copy") as copy:
+        with pytest.raises(bedload.SchemaError, match="another copy of the store"):
+            copy.table("t").since(bedload.Mark(saved))
+    with pytest.raises(bedload.SchemaError, match="not a whole saved mark"):
+        bedload.Mark(saved[:-1])
 
 
 def test_columns_that_were_renamed_keep_their_names_for_older_tables(db: bedload.Database) -> None:

@@ -1,8 +1,11 @@
-//! Marks: moments in the life of a table.
+//! Marks: moments in the life of a table, and how they are saved.
 
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
 
 use crate::disk::FileId;
+use crate::error::{Error, Result};
 use crate::rows::TableId;
 
 /// A moment in the life of a table, between earlier and later appends.
@@ -10,6 +13,39 @@ use crate::rows::TableId;
 /// A row becomes visible a little after its append began. The mark knows which rows were visible,
 /// for [`Table::since`](crate::Table::since), and which appends had begun, for
 /// [`Table::retract_since`](crate::Table::retract_since).
+///
+/// **Saved marks.** A mark can be written as text and read again by another process. It is refused
+/// by other stores, by copies that [`Store::backup`](crate::Store::backup) or
+/// [`restore`](crate::restore) made, and by a store that has not come as far, because it was put
+/// back to an earlier state. A copy of the files that goes further than the mark is not told from
+/// the store. Loss of power may take rows of a store with
+/// [`Durability::Relaxed`](crate::Durability::Relaxed), and their numbers are given again:
+/// [flush](crate::Store::flush) it between taking a mark and saving it. A store that is open for
+/// reading shows no rows that may be lost.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{RecordBatch, TimestampSecondArray};
+/// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("s");
+/// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+/// # let arrow = Arc::new(Schema::new(vec![at]));
+/// # let rows = |times: Vec<i64>| {
+/// #     RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(times))])
+/// # };
+/// let store = bedload::Store::create(&path)?;
+/// let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+/// table.append(&rows(vec![10, 20])?)?;
+/// let saved = table.mark().to_string();
+/// # drop(table);
+/// store.close()?;
+///
+/// let table = bedload::Store::open(&path)?.table("t")?;
+/// table.append(&rows(vec![15])?)?;
+/// assert_eq!(table.since(saved.parse()?)?.count()?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     pub(crate) store: StoreIdentity,
@@ -19,12 +55,79 @@ pub struct Mark {
     pub(crate) next: u64,
 }
 
-/// Which store a mark is of. A backup has the name of the store that it was made of, and another
-/// data file.
+/// The first word of a saved mark, which names its form.
+const SAVED: &str = "bedload-mark-1";
+
+impl fmt::Display for Mark {
+    /// Writes one word without spaces, for [`FromStr`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |id: [u8; 16]| format!("{:032x}", u128::from_be_bytes(id));
+        let Unseen { from, being_written } = self.unseen;
+        let text = format!(
+            "{SAVED}:{}:{}:{}:{from}:{}:{}",
+            hex(self.store.name),
+            hex(self.store.copy),
+            self.table.0,
+            being_written.0,
+            being_written.1
+        );
+        write!(f, "{text}:{:08x}", crc32c::crc32c(text.as_bytes()))
+    }
+}
+
+impl FromStr for Mark {
+    type Err = Error;
+
+    /// Reads a saved mark. Every append that had begun when the mark was taken, and was not
+    /// visible, counts as one that begins later.
+    ///
+    /// # Errors
+    ///
+    /// The text is not all of a saved mark, or was changed.
+    fn from_str(text: &str) -> Result<Self> {
+        let read = || {
+            let (saved, crc) = text.trim().rsplit_once(':')?;
+            (format!("{:08x}", crc32c::crc32c(saved.as_bytes())) == crc).then_some(())?;
+            let fields: Vec<&str> = saved.split(':').collect();
+            let [SAVED, name, copy, table, from, first, end] = fields[..] else {
+                return None;
+            };
+            let id = |hex| u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes);
+            let from = from.parse().ok()?;
+            Some(Self {
+                store: StoreIdentity {
+                    name: id(name)?,
+                    copy: id(copy)?,
+                    data: None,
+                },
+                table: TableId(table.parse().ok()?),
+                unseen: Unseen {
+                    from,
+                    being_written: (first.parse().ok()?, end.parse().ok()?),
+                },
+                next: from,
+            })
+        };
+        read().ok_or_else(|| Error::schema("the text is not a whole saved mark"))
+    }
+}
+
+/// Which store a mark is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreIdentity {
+    /// A backup has the name of the store that it was made of.
     pub(crate) name: [u8; 16],
-    pub(crate) data: FileId,
+    /// Tells copies of a store apart.
+    pub(crate) copy: [u8; 16],
+    /// The data file; none of a saved mark.
+    pub(crate) data: Option<FileId>,
+}
+
+impl StoreIdentity {
+    /// Whether a mark of this store may be used with an open one.
+    pub(crate) fn is_of(&self, open: &Self) -> bool {
+        (self.name, self.copy) == (open.name, open.copy) && (self.data.is_none() || self.data == open.data)
+    }
 }
 
 /// The sequence numbers of rows that are not visible at a moment and may be later.
@@ -53,6 +156,11 @@ impl Unseen {
         } else {
             self.from
         }
+    }
+
+    /// The first of those that had not been given out.
+    pub(crate) fn next(&self) -> u64 {
+        self.from
     }
 
     /// Whether one of these numbers may be among them.

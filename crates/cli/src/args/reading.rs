@@ -65,6 +65,11 @@ pub(crate) struct QueryArgs {
     #[arg(long, requires = "count")]
     pub(crate) json: bool,
 
+    /// Only rows that arrived since the query that wrote FILE, or all rows if there is no FILE;
+    /// then write to FILE where the next query goes on
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "last", "limit", "count", "reverse", "partition"])]
+    pub(crate) mark: Option<PathBuf>,
+
     /// Print the latest row first
     #[arg(long)]
     pub(crate) reverse: bool,

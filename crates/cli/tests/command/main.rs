@@ -17,6 +17,7 @@ mod harness;
 mod hostile;
 mod ingest;
 mod manual;
+mod new_rows;
 mod output;
 mod partition;
 mod query;

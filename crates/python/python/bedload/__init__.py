@@ -19,6 +19,7 @@ from ._errors import (
     SchemaError,
 )
 from ._index import Index
+from ._native import Mark
 from ._rows import Rows
 from ._sortedness import Sortedness, sortedness
 from ._store import Database, inspect, open, restore, salvage
@@ -37,6 +38,7 @@ __all__ = [
     "InUseError",
     "Index",
     "InheritedError",
+    "Mark",
     "NewerFormatError",
     "NoSpaceError",
     "NotAStoreError",

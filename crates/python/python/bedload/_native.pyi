@@ -36,7 +36,14 @@ class Rows:
     def read(self, progress: Any = None) -> Batches: ...
 
 class Mark:
-    """A moment in the life of a table."""
+    """A moment in the life of a table, between earlier and later appends.
+
+    ``str(mark)`` is one word, and ``bedload.Mark(text)`` reads it again, in another process too. A mark is refused by
+    other stores, by copies that ``backup`` or ``restore`` made, and by a store that was put back to an earlier state.
+    Loss of power may take rows of a store with ``durability="relaxed"``: flush it between taking a mark and saving it.
+    """
+
+    def __init__(self, text: str) -> None: ...
 
 class Table:
     @property

@@ -71,7 +71,8 @@ impl Engine {
     pub(crate) fn identity(&self) -> StoreIdentity {
         StoreIdentity {
             name: self.store_id,
-            data: self.data_id,
+            copy: self.pages.copy_id(),
+            data: Some(self.data_id),
         }
     }
 
@@ -188,7 +189,7 @@ impl Engine {
         }
         if self.is_full {
             let path = self.pages.path().to_owned();
-            let action = "recover the log into pages, and so to write to,";
+            let action = "recover the log of, and therefore write to,";
             return Err(Error::NoSpace { path, action });
         }
         self.check_sound()

@@ -162,15 +162,24 @@ pub(super) fn scan_since(
     Ok(scan(shared, (view, visible), table, times)?.since(mark.unseen))
 }
 
-/// Fails unless a mark is one of this table.
+/// Fails unless a mark is one of this table, as it is now or was earlier.
 pub(super) fn check_mark(shared: &Shared, table: &StoredTable, mark: Mark) -> Result<()> {
-    if (mark.store, mark.table) == (shared.engine.identity(), table.entry.id) {
+    let (open, name) = (shared.engine.identity(), &table.entry.name);
+    let is_copy = mark.store.name == open.name && mark.store.copy != open.copy;
+    let is_saved = mark.store.data.is_none();
+    let reason = if is_saved && is_copy && mark.table == table.entry.id {
+        format!("the mark is of another copy of the store: read table {name:?} from its beginning")
+    } else if !mark.store.is_of(&open) || mark.table != table.entry.id {
+        format!("the mark is not one of table {name:?}")
+    } else if is_saved && mark.unseen.next() > shared.engine.next_sequence() {
+        format!(
+            "the mark is later than the rows that the store shows: refresh the store if it is open for reading; if it \
+             was put back to an earlier state, read table {name:?} from its beginning"
+        )
+    } else {
         return Ok(());
-    }
-    Err(Error::schema(format!(
-        "the mark is not one of table {:?}",
-        table.entry.name
-    )))
+    };
+    Err(Error::schema(reason))
 }
 
 /// The rows of a table in a range of times, as of a view, in the columns of `table`. The scan keeps

@@ -173,6 +173,103 @@ fn a_mark_is_of_one_store_and_of_none_of_its_backups() {
     assert_eq!(since(&again.table("t").expect("there"), mark), [5]);
 }
 
+#[test]
+fn a_saved_mark_goes_on_in_another_opening() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let (store, table) = create(&path, Durability::Always);
+    append(&table, &rows(0..3)).expect("appends");
+    let saved = table.mark().to_string();
+    assert_eq!(saved.parse::<Mark>().expect("whole").to_string(), saved);
+    append(&table, &rows(3..2000)).expect("appends");
+    store.flush().expect("flushes");
+    append(&table, &rows(2000..2001)).expect("appends");
+    store.rename_table("t", "u").expect("renames");
+    drop((table, store));
+    // Where the files are does not matter, nor the name of the table.
+    let moved = dir.path().join("moved");
+    std::fs::rename(&path, &moved).expect("renames");
+    let read_only = Options::new().read_only(true).open(&moved).expect("opens");
+    for store in [read_only, Store::open(&moved).expect("opens")] {
+        let table = store.table("u").expect("there");
+        let mark = saved.parse().expect("whole");
+        assert_eq!(since(&table, mark), (3..2001).collect::<Vec<_>>());
+    }
+    let store = Store::open(&moved).expect("opens");
+    let table = store.table("u").expect("there");
+    table
+        .retract_since(saved.parse().expect("whole"))
+        .expect("retracts");
+    assert_eq!(table.range(..).and_then(|scan| scan.count()).expect("reads"), 3);
+}
+
+#[test]
+fn a_saved_mark_of_another_store_or_of_a_later_state_is_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [path, copy, restored, early] =
+        ["store", "copy", "restored", "early"].map(|name| dir.path().join(name));
+    let (store, table) = create(&path, Durability::Always);
+    append(&table, &rows(0..3)).expect("appends");
+    store.backup(&copy).expect("copies");
+    bedload::restore(&copy, &restored).expect("restores");
+    drop((table, store));
+    // A copy of the files, which nothing tells from the store until that goes further.
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([&path, &early])
+        .status();
+    assert!(copied.expect("runs").success());
+    let store = Store::open(&path).expect("opens");
+    let table = store.table("t").expect("there");
+    append(&table, &rows(3..4)).expect("appends");
+    let saved = table.mark().to_string();
+    let refused = |path: &Path, reason: &str| {
+        let store = Store::open(path).expect("opens");
+        let table = store.table("t").expect("there");
+        let mark = saved.parse().expect("whole");
+        for error in [
+            table.since(mark).map(drop).expect_err(reason),
+            table.retract_since(mark).expect_err(reason),
+        ] {
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    };
+    refused(&copy, "of another copy of the store");
+    refused(&restored, "of another copy of the store");
+    refused(&early, "later than the rows that the store shows");
+    let (_other, other) = create(&dir.path().join("other"), Durability::Always);
+    let error = other
+        .since(saved.parse().expect("whole"))
+        .expect_err("another store");
+    assert!(error.to_string().contains("not one of table"), "{error}");
+    // A reader shows the rows once it has moved on.
+    let reader = Options::new().read_only(true).open(&path).expect("opens");
+    append(&table, &rows(4..5)).expect("appends");
+    let mark = table.mark().to_string().parse().expect("whole");
+    let of_reader = reader.table("t").expect("there");
+    let error = of_reader.since(mark).expect_err("it is later");
+    assert!(error.to_string().contains("refresh"), "{error}");
+    reader.refresh().expect("reads");
+    assert_eq!(since(&of_reader, mark), [0; 0]);
+}
+
+#[test]
+fn a_changed_text_is_no_mark() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_store, table) = create(&dir.path().join("store"), Durability::Always);
+    let saved = table.mark().to_string();
+    assert!(format!("{saved}\n").parse::<Mark>().is_ok());
+    for at in 0..saved.len() {
+        let mut text = saved.clone().into_bytes();
+        text[at] ^= 1;
+        assert!(
+            String::from_utf8_lossy(&text).parse::<Mark>().is_err(),
+            "byte {at}"
+        );
+        assert!(saved[..at].parse::<Mark>().is_err(), "{at} bytes");
+    }
+}
+
 /// Batches of a writer.
 const BATCHES: usize = 60;
 /// Rows of a long batch: more than the memory for rows takes.
