@@ -202,17 +202,10 @@ impl Opening<'_> {
             let end = follower.position();
             follow(&mut follower)?;
             if follower.position() == end {
-                if newest()?.checkpoint == checkpoint {
-                    return Err(follower.lost());
-                }
-                break;
+                return Err(follower.lost());
             }
         }
-        if let Err(error) = check_end(&**self.disk, &log_dir, follower.position(), durable_to)
-            && newest()?.checkpoint == checkpoint
-        {
-            return Err(error);
-        }
+        check_end(&**self.disk, &log_dir, follower.position(), durable_to)?;
         if !left_out.is_empty() && newest()?.checkpoint != checkpoint {
             let reason = "a checkpoint was made while it was read";
             return Err(Error::corrupt(&log_dir, "the log", reason));

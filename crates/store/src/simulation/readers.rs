@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bedload_testkit::Rng;
 
@@ -9,7 +10,7 @@ use super::rewritten::batch;
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, options};
 use crate::disk::Disk;
-use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::disk::sim::{Access, Fault, FaultKind, SimDisk};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Durability;
@@ -326,17 +327,17 @@ fn each_call_of_a_reader_may_fail() {
     // Both along the log, and to a new checkpoint.
     let mut reader = open_to_read(&disk).expect("a sound disk");
     let (mut failed, mut unsynced) = (0, 0);
-    for call in 1..=60 {
+    for step in 0..160 {
         let before = done(&writers);
-        for writer in &mut writers {
-            if call % 2 == 0 && !writer.is_done() {
-                writer.step(&store).expect("a sound disk");
-            }
+        let writer = &mut writers[step % WRITERS];
+        if step % 4 > 0 && !writer.is_done() {
+            writer.step(&store).expect("a sound disk");
         }
-        if call % 3 == 0 {
+        if step % 3 == 0 {
             store.flush().expect("a sound disk");
         }
-        fail_at(&disk, call % 20);
+        let call = 1 + step as u64 % 20;
+        fail_at(&disk, call);
         let refreshed = reader.refresh();
         disk.set_fault(None);
         if let Err(error) = refreshed {
@@ -352,9 +353,9 @@ fn each_call_of_a_reader_may_fail() {
             }
             reader.refresh().expect("a sound disk");
         }
-        check(&writers, &reader, &format!("refreshed, call {call}"));
+        check(&writers, &reader, &format!("refreshed, step {step}, call {call}"));
     }
-    assert!(failed > 10, "{failed} refreshes failed");
+    assert!(failed > 40, "{failed} refreshes failed");
     assert!(unsynced > 0, "no sync failed");
 }
 
@@ -395,4 +396,66 @@ fn rows_that_a_failed_refresh_has_shown_are_told_by_the_next_one() {
         assert_eq!(rows(&reader), 1000 * call);
     }
     assert!(shown > 0, "no call failed behind the last record");
+}
+
+/// Does something after a number of reads of a file.
+fn after_reads(disk: &SimDisk, name: PathBuf, reads: usize, then: impl FnOnce() + Send + 'static) {
+    let of_disk = disk.clone();
+    disk.interrupt(Access::Read, &name.clone(), move || match reads {
+        0 | 1 => then(),
+        _ => after_reads(&of_disk, name, reads - 1, then),
+    });
+}
+
+/// A segment that is no longer needed becomes another one, with another header and other records,
+/// between two reads of it.
+#[test]
+fn a_segment_that_is_written_over_while_it_is_read_hides_no_commit() {
+    const COMMITS: i64 = 6;
+    let mut met = 0;
+    for (reads, durability) in [1, 2, 3]
+        .iter()
+        .flat_map(|&reads| [Durability::Always, Durability::Relaxed].map(|durability| (reads, durability)))
+    {
+        let disk = SimDisk::new(9);
+        let store = open(&disk, options().durability(durability)).expect("creates");
+        let schema = TableSchema::new(batch(0..1, 0).schema(), "at").expect("storable");
+        let table = store.create_table("t", schema).expect("fresh");
+        let reader = open_to_read(&disk).expect("opens");
+        let append = move |number: i64| {
+            let appended = table.append(&batch(number..number + 1, 0));
+            appended.expect("a sound disk");
+        };
+        append(0);
+        store.flush().expect("a sound disk");
+        (1..COMMITS).for_each(&append);
+        let is_segment = |name: &PathBuf| name.extension().is_some_and(|found| found == "log");
+        let log = disk.list(&Path::new(STORE).join("log")).expect("it is there");
+        let segment = log
+            .into_iter()
+            .filter(is_segment)
+            .max()
+            .expect("it has a segment");
+        let is_met = Arc::new(AtomicBool::new(false));
+        let then = {
+            let is_met = is_met.clone();
+            move || {
+                is_met.store(true, Ordering::Relaxed);
+                for number in COMMITS..COMMITS + 2 {
+                    store.flush().expect("a sound disk");
+                    append(number);
+                }
+            }
+        };
+        after_reads(&disk, segment, reads, then);
+        assert!(reader.refresh().expect("a sound disk"));
+        let rows = reader.table("t").and_then(|table| table.range(..)?.count());
+        let rows = rows.expect("a sound disk");
+        assert!(
+            rows >= COMMITS.unsigned_abs(),
+            "{rows} rows, after {reads} reads with {durability:?}"
+        );
+        met += usize::from(is_met.load(Ordering::Relaxed));
+    }
+    assert!(met >= 4, "met {met} times");
 }

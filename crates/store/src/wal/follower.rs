@@ -8,8 +8,10 @@
 //!    lost, unless the segment was recycled.
 //! 3. The follower holds nothing: a writer removes segments, and writes over them, after each
 //!    checkpoint. The rest of an earlier segment is never taken for a record, as records name their
-//!    positions. So an error counts only if the newest superblock is still the one at which reading
-//!    began, which the caller finds out after the error.
+//!    positions; but a record that was there may be missing. A segment loses its name before it is
+//!    written over, so the last one read is looked up again. An error counts only if the newest
+//!    superblock is still the one at which reading began, which the caller finds out after the
+//!    error.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,10 +66,8 @@ impl Follower {
                 return Err(Error::corrupt(&self.dir, place, "no segment contains it"));
             };
             let next = segments.get(after).map(|&(next, _)| next);
-            let found = self
-                .disk
-                .identity(path)
-                .map_err(|source| Error::io(path, "read", source))?;
+            let read = |source| Error::io(path, "read", source);
+            let found = self.disk.identity(path).map_err(read)?;
             let is_same = |segment: &Segment| segment.start == *start && Some(segment.id) == found;
             if !self.segment.as_ref().is_some_and(is_same) {
                 // One without a header is being created, or its creator died.
@@ -96,7 +96,15 @@ impl Follower {
                 records += 1;
             }
             match next {
-                None => return Ok(records),
+                None if self.disk.identity(path).map_err(read)? == Some(segment.id) => return Ok(records),
+                None => {
+                    let place = format!("the log from position {}", self.position);
+                    return Err(Error::corrupt(
+                        path,
+                        place,
+                        "its segment may have been written over",
+                    ));
+                }
                 Some(next) if self.position < next => {
                     let place = format!("the log before position {next}");
                     let reason = format!("records from position {} on are missing", self.position);
