@@ -62,7 +62,7 @@ impl fmt::Display for Mark {
     /// Writes one word without spaces, for [`FromStr`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = |id: [u8; 16]| format!("{:032x}", u128::from_be_bytes(id));
-        let Unseen { from, being_written } = self.unseen;
+        let Unseen { from, being_written } = self.unseen.joined();
         let text = format!(
             "{SAVED}:{}:{}:{}:{from}:{}:{}",
             hex(self.store.name),
@@ -78,8 +78,9 @@ impl fmt::Display for Mark {
 impl FromStr for Mark {
     type Err = Error;
 
-    /// Reads a saved mark. Every append that had begun when the mark was taken, and was not
-    /// visible, counts as one that begins later.
+    /// Reads a saved mark. An append that had begun when the mark was taken, and was not visible,
+    /// counts as one that begins later, unless it was a long batch and others have committed since
+    /// it began.
     ///
     /// # Errors
     ///
@@ -158,6 +159,18 @@ impl Unseen {
         }
     }
 
+    /// The same numbers, as one range if they are: the numbers of a batch that is being written
+    /// are given out again if its process dies.
+    fn joined(self) -> Self {
+        match self.being_written {
+            (first, end) if first < end && end == self.from => Self {
+                from: first,
+                being_written: (0, 0),
+            },
+            _ => self,
+        }
+    }
+
     /// The first of those that had not been given out.
     pub(crate) fn next(&self) -> u64 {
         self.from
@@ -172,5 +185,39 @@ impl Unseen {
     pub(crate) fn has(&self, sequence: u64) -> bool {
         let (first, end) = self.being_written;
         sequence >= self.from || (first..end).contains(&sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_is_being_written_is_saved_with_what_follows_it() {
+        let saved = |visible, being_written: Range<u64>| {
+            let mark = Mark {
+                store: StoreIdentity {
+                    name: [1; 16],
+                    copy: [2; 16],
+                    data: None,
+                },
+                table: TableId(7),
+                unseen: Unseen::new(visible, &being_written),
+                next: visible,
+            };
+            let read: Mark = mark.to_string().parse().expect("whole");
+            assert_eq!((read.store, read.table), (mark.store, mark.table));
+            for number in 0..40 {
+                assert_eq!(
+                    read.unseen.has(number),
+                    mark.unseen.has(number),
+                    "number {number}"
+                );
+            }
+            read.unseen.next()
+        };
+        assert_eq!(saved(30, 0..0), 30);
+        assert_eq!(saved(30, 10..30), 10, "its process may die before it is written");
+        assert_eq!(saved(30, 10..20), 30);
     }
 }

@@ -350,8 +350,9 @@ impl Store {
     /// call need not be in the copy.
     ///
     /// The copy is a store like any other, and can be opened where it stands, on any file system.
-    /// It has no gaps: the pages of its data file stand side by side, and files of sparse tables
-    /// are as short as their blocks allow. Its directory has the permissions of the store's,
+    /// The pages of its data file stand side by side, but for those that were changed by rows of
+    /// another process which were in the log alone. Files of sparse tables are as short as their
+    /// blocks allow. Its directory has the permissions of the store's,
     /// and its owner may always write to it.
     ///
     /// # Errors

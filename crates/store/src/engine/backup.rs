@@ -69,6 +69,7 @@ impl Engine {
         let file = begin_data_file(&**disk, to, (self.page_bytes(), pages), &mut lock)?;
         let cache = Arc::new(Cache::new(0, 0));
         let files = BlockFiles::new(disk.clone(), to, self.store_id, cache, view.pages.number());
+        let files = files.for_copy();
         let mut changes = PageChanges::default();
         for table in view.catalogue.iter() {
             table.copy_files(view, &files, &mut changes)?;

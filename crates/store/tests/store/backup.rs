@@ -179,17 +179,31 @@ fn a_backup_takes_no_more_space_than_its_rows() {
             store.snapshot()
         })
         .collect();
+    let check = |copy: &Path| {
+        let ((taken, len), (taken_before, len_before)) =
+            (sizes(&copy.join("sparse")), sizes(&path.join("sparse")));
+        assert!(
+            taken < taken_before / 3,
+            "{taken} of {taken_before} bytes on the disk"
+        );
+        assert!(
+            len < len_before / 3,
+            "{len} of {len_before} bytes of files, in one layer"
+        );
+    };
+    // Rows, and no row, in place of some, and more behind them, which only the log has.
+    let newer = |numbers| append(&table, &rows(numbers)).expect("appends");
+    [0..2000, 500..501, 1990..2010].map(newer);
+    table.delete_range(10_100..10_300).expect("deletes");
+    let by_reader = dir.path().join("by reader");
+    bedload::restore(&path, &by_reader).expect("copies");
+    check(&by_reader);
+    let of_copy = Store::open(&by_reader).expect("a store");
+    assert_eq!(read(&of_copy.table("sparse").expect("there")), read(&table));
     store.backup(&copy).expect("copies");
-    let ((taken, len), (taken_before, len_before)) =
-        (sizes(&copy.join("sparse")), sizes(&path.join("sparse")));
-    assert!(
-        taken < taken_before / 3,
-        "{taken} of {taken_before} bytes on the disk"
-    );
-    assert!(
-        len < len_before / 3,
-        "{len} of {len_before} bytes of files, in one layer"
-    );
+    check(&copy);
+    let block_bytes = |copy: &Path| sizes(&copy.join("sparse"));
+    assert_eq!(block_bytes(&by_reader).1, block_bytes(&copy).1);
     drop(snapshots);
     assert_eq!(
         read(

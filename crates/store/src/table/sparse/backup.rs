@@ -1,7 +1,8 @@
 //! The blocks of a table as of a view, copied into the files of another store.
 //!
-//! Blocks that a map names are in layer 0 of the copy, whatever their layers were: its files are as
-//! short as they can be, and have holes where there are no rows.
+//! The copy has layer 0 of each block alone ([`BlockFiles::for_copy`]): its files are as short as
+//! they can be, and have holes where there are no rows, whatever the layers of the blocks that were
+//! copied.
 
 use super::block_map;
 use super::files::BlockFiles;
@@ -36,8 +37,8 @@ pub(crate) fn copy_blocks(
 }
 
 /// As [`copy_blocks`], for the blocks that commits have written since the checkpoint of the view,
-/// which are in `head`. Each writing of a block gets a layer of its own, after layer 0 if a map
-/// names the block. Returns a head that has the copies in their place.
+/// which are in `head`. The newest writing of a block takes the place of the block. Returns a head
+/// whose blocks are those of the copy; earlier writings are only counted.
 pub(crate) fn copy_written_blocks(
     view: &SparseView,
     (table, sparse): (&TableEntry, &SparseEntry),
@@ -47,20 +48,11 @@ pub(crate) fn copy_written_blocks(
     let owner = sparse.owner(table.id, view.blocks.store());
     let mut written = head.blocks(u64::MAX);
     let mut writer = BlockWriter::new(target, owner);
-    let maps = sparse.files()?;
     for (&block, writings) in &mut written {
-        let (file, index) = sparse.shape.file_of(block);
-        let named = match maps.get(&file) {
-            Some(&page) => block_map::get(&read_map(view, owner, file, page)?, index),
-            None => None,
-        };
-        let first = u8::from(named.is_some());
-        for (layer, (_, named)) in (first..=u8::MAX).zip(writings) {
-            let bytes = view.blocks.read(owner, block, named)?;
-            target.take(owner.table, block, layer);
-            writer.write(block, layer, bytes.bytes())?;
-            named.layer = layer;
+        if let Some((_, newest)) = writings.last() {
+            writer.write(block, 0, view.blocks.read(owner, block, newest)?.bytes())?;
         }
+        writings.iter_mut().for_each(|(_, named)| named.layer = 0);
     }
     writer.finish()?.iter().try_for_each(|file| file.sync())?;
     Ok(head.with_blocks(written))

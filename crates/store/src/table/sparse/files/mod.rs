@@ -55,6 +55,8 @@ pub(crate) struct BlockFiles {
     /// Whether other processes may read blocks that no map of this one names: where data stands,
     /// nothing is written.
     is_shielded: AtomicBool,
+    /// Whether blocks are written over where they stand, as no durable checkpoint names them.
+    is_copy: bool,
     /// The checkpoint that the store was opened at.
     opened: u64,
     reads: AtomicU64,
@@ -105,10 +107,18 @@ impl BlockFiles {
             creating: Mutex::default(),
             has_holes: OnceLock::new(),
             is_shielded: AtomicBool::new(false),
+            is_copy: false,
             opened: checkpoint,
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
+    }
+
+    /// For a copy of a store that is being made, which is no store before its last checkpoint: each
+    /// block stays in layer 0.
+    pub(crate) fn for_copy(mut self) -> Self {
+        self.is_copy = true;
+        self
     }
 
     /// The files of a damaged store; if its name is lost, it is that of the first block that is
@@ -247,6 +257,9 @@ impl BlockFiles {
     /// Takes a place for a block, of which the newest map names `current`, within the flush under
     /// way.
     pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
+        if self.is_copy {
+            return Ok(0);
+        }
         let mut places = self.places.lock();
         let layer = loop {
             let layer = places.allocate((owner.table, block), current);
@@ -413,6 +426,9 @@ impl BlockFiles {
     /// Gives up a block that the map named, within the flush under way; whether the block `goes_on`
     /// elsewhere.
     pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef, goes_on: bool) {
+        if self.is_copy && goes_on {
+            return;
+        }
         let place = Place::of(owner, block, named, goes_on);
         self.places.lock().replace(place, named.born);
     }
@@ -424,7 +440,9 @@ impl BlockFiles {
 
     /// Lets the map name a block that is written already, within the flush under way.
     pub(super) fn adopt(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
-        self.places.lock().adopt((owner.table, block), named.layer);
+        if !self.is_copy {
+            self.places.lock().adopt((owner.table, block), named.layer);
+        }
     }
 
     /// Makes everything durable that the flush under way, and recovery, have written.
