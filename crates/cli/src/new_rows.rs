@@ -1,25 +1,45 @@
 //! `query --mark`: the rows that arrived since the query before, whose mark a file has.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 
 use bedload::{Error, Layout, Mark, Scan, Table};
+use rustix::fs::{FileType, fstat};
 
 use crate::exit::{Failure, Result};
+use crate::interrupt;
 use crate::output::Destination;
 
-/// The rows that arrived since a mark; all rows if there is none.
-pub(crate) fn since(file: &Path, table: &Table) -> Result<Scan> {
+/// No saved mark has more bytes.
+const MARK_BYTES_MAX: u64 = 1024;
+
+/// The rows that arrived since the mark in a file; all rows if there is no file.
+///
+/// # Errors
+///
+/// The mark is not one of this table; the file cannot be replaced, or the answer would replace it.
+pub(crate) fn since(file: &Path, output: Option<&Path>, table: &Table) -> Result<Scan> {
     if table.layout() != Layout::Indexed {
         return Err(Failure::input(format!(
             "table {} is sparse: when its rows arrived is not known, so it has no marks",
             table.name()
         )));
     }
-    let of_file = |error: String| Failure::input(format!("{}: {error}", file.display()));
-    match fs::read_to_string(file) {
-        Ok(text) => {
+    if output.is_some_and(|output| place_of(output) == place_of(file)) {
+        return Err(Failure::usage(format!(
+            "{}: --mark and --output are the same file",
+            file.display()
+        )));
+    }
+    // Noticed before there is an answer; nothing is left of it.
+    Destination::file(file)
+        .map(drop)
+        .map_err(|error| Failure::io(file, &error))?;
+    let of_file = |problem: String| Failure::input(format!("{}: {problem}", file.display()));
+    let mut text = String::new();
+    match File::open(file).and_then(|file| file.take(MARK_BYTES_MAX).read_to_string(&mut text)) {
+        Ok(_) => {
             let mark: Mark = text.parse().map_err(|error| of_file(format!("{error}")))?;
             table.since(mark).map_err(|error| match error {
                 Error::Schema { .. } => of_file(format!("{error}")),
@@ -32,12 +52,33 @@ pub(crate) fn since(file: &Path, table: &Table) -> Result<Scan> {
     }
 }
 
-/// Writes a mark to its file, durably.
+/// Where a path leads, whether something is there or not.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let parent = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs::canonicalize(parent.unwrap_or(Path::new(".")))
+    };
+    fs::canonicalize(path)
+        .or_else(|_| parent().map(|parent| parent.join(path.file_name().unwrap_or_default())))
+        .ok()
+}
+
+/// Writes a mark to its file, durably, and before it the answer, if standard output is a file.
 pub(crate) fn save(file: &Path, mark: Mark) -> Result<()> {
+    interrupt::catch()?;
+    sync_stdout().map_err(|error| Failure::io(Path::new("standard output"), &error))?;
     let save = || {
         let mut destination = Destination::file(file)?;
         writeln!(destination, "{mark}")?;
         destination.finish()
     };
     save().map_err(|error| Failure::io(file, &error))
+}
+
+fn sync_stdout() -> io::Result<()> {
+    let stdout = io::stdout();
+    match FileType::from_raw_mode(fstat(&stdout)?.st_mode) {
+        FileType::RegularFile => Ok(rustix::fs::fsync(&stdout)?),
+        _ => Ok(()),
+    }
 }

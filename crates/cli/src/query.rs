@@ -44,7 +44,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     }
     let begin = || Answer::begin(format, output, &schema, &args.null);
     if let Some(file) = &args.mark {
-        let scan = new_rows::since(file, &table)?;
+        let scan = new_rows::since(file, output, &table)?;
         let mark = scan.mark();
         stream(selection.narrow(scan)?, begin()?)?;
         return new_rows::save(file, mark);

@@ -54,7 +54,16 @@ fn a_query_that_fails_leaves_the_mark() {
     place.output("ingest s t second.csv");
     place.run(&format!("{QUERY} --output none/second.out")).fails(5);
     place.run(&format!("{QUERY} --where y=1")).fails(1);
+    for output in ["mark", "./mark", "link"] {
+        std::os::unix::fs::symlink("mark", place.path("link")).ok();
+        let error = place.run(&format!("{QUERY} --output {output}")).fails(2);
+        assert!(error.contains("the same file"), "{error}");
+    }
     assert_eq!(fs::read(place.path("mark")).unwrap(), mark);
+    let elsewhere = QUERY.replace("--mark mark", "--mark none/mark");
+    let refused = place.run(&elsewhere);
+    assert_eq!(refused.stdout, "");
+    refused.fails(5);
     place.output(&format!("{QUERY} --output second.out"));
     assert_eq!(fs::read_to_string(place.path("second.out")).unwrap(), "x\n2\n4\n");
     assert_ne!(fs::read(place.path("mark")).unwrap(), mark);
@@ -87,6 +96,8 @@ fn a_mark_of_something_else_is_refused_and_stays() {
     }
     place.write("mark", [0xFF, 0xFE]);
     assert!(place.run(QUERY).fails(1).contains("mark: it is no saved mark"));
+    place.write("mark", vec![b' '; 1 << 20]);
+    assert!(place.run(QUERY).fails(1).contains("not a whole saved mark"));
     for range in [
         "--from 2026",
         "--to 2027",
