@@ -5,6 +5,7 @@
 //! else is linked.
 
 use std::fs::{self, File, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -256,6 +257,11 @@ fn owner() -> Option<Owner> {
             group: id("-g", user)?,
         })
     })
+}
+
+/// Says that a test is skipped, past its own output, which is shown only if it fails.
+pub(crate) fn skip(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
 /// Runs a command that has to succeed.

@@ -36,6 +36,7 @@ mod plans;
 mod read_costs;
 mod reads;
 mod refusals;
+mod repack;
 mod replication;
 mod results;
 mod rows;

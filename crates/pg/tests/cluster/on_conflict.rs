@@ -4,12 +4,11 @@
 //!
 //! Earlier versions refuse all of this, as `unique.rs` tests; there these tests have nothing to do.
 
-use std::io::Write;
 use std::sync::Barrier;
 use std::thread;
 
 use crate::cluster::{Cluster, connect};
-use crate::installation::major_version;
+use crate::installation::{major_version, skip};
 use crate::rows::{Rng, check, execute, number, until_one_waits};
 use crate::unique::{alike, finish, is_under_way, is_waiting, make_with_dead_row, start};
 
@@ -17,8 +16,7 @@ use crate::unique::{alike, finish, is_under_way, is_waiting, make_with_dead_row,
 fn is_allowed() -> bool {
     let is_allowed = major_version() >= 18;
     if !is_allowed {
-        // Written past the test's own output, which is shown only if it fails.
-        let _ = writeln!(std::io::stderr(), "skipped: version 18 of the server is needed");
+        skip("version 18 of the server is needed");
     }
     is_allowed
 }

@@ -4,12 +4,12 @@
 //! Needs the program `sqlsmith` (Debian has a package of it). `BEDLOAD_PG_SQLSMITH` asks for more
 //! statements, `BEDLOAD_PG_SEED` for others.
 
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 use postgres::Client;
 
 use crate::cluster::Cluster;
+use crate::installation::skip;
 use crate::rows::{check, execute, number, same_rows};
 use crate::schema::TYPES;
 use crate::settings::setting;
@@ -84,8 +84,7 @@ fn create_tables(client: &mut Client) {
 #[test]
 fn random_sql_meets_no_internal_error() {
     if Command::new("sqlsmith").arg("--version").output().is_err() {
-        // Written past the test's own output, which is shown only if it fails.
-        let _ = writeln!(std::io::stderr(), "skipped: there is no sqlsmith");
+        skip("there is no sqlsmith");
         return;
     }
     let cluster = Cluster::start_with(SETTINGS);
