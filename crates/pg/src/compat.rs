@@ -10,8 +10,8 @@ pub(crate) type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
 pub(crate) type Locator = pg_sys::RelFileLocator;
 
-/// The name of a relation's file. Numbers are unique only among permanent relations and among
-/// temporary ones.
+/// The name of a relation's file. Numbers are unique only among permanent relations of a
+/// tablespace, and among temporary ones of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileName {
     tablespace: pg_sys::Oid,
@@ -21,8 +21,29 @@ pub(crate) struct FileName {
 }
 
 impl FileName {
-    pub(crate) fn number(self) -> pg_sys::Oid {
-        self.number
+    /// That of a relation, by its row of the catalogue.
+    pub(crate) fn of_row(row: &pg_sys::FormData_pg_class) -> Self {
+        // SAFETY: variables of this process.
+        let (tablespace, database) = unsafe { (pg_sys::MyDatabaseTableSpace, pg_sys::MyDatabaseId) };
+        let has_own = row.reltablespace != pg_sys::InvalidOid;
+        Self {
+            tablespace: if has_own { row.reltablespace } else { tablespace },
+            database,
+            number: row.relfilenode,
+            is_temporary: row.relpersistence.cast_unsigned() == pg_sys::RELPERSISTENCE_TEMP,
+        }
+    }
+
+    /// The tablespace in the catalogue's rows of relations with the file, and the number there.
+    pub(crate) fn in_rows(self) -> (pg_sys::Oid, pg_sys::Oid) {
+        // SAFETY: a variable of this process.
+        let is_default = self.tablespace == unsafe { pg_sys::MyDatabaseTableSpace };
+        let tablespace = if is_default {
+            pg_sys::InvalidOid
+        } else {
+            self.tablespace
+        };
+        (tablespace, self.number)
     }
 
     /// Whether its pages are in buffers of this process alone.
@@ -67,21 +88,6 @@ pub(crate) unsafe fn file_of(relation: pg_sys::Relation) -> FileName {
         number,
         is_temporary: persistence.cast_unsigned() == pg_sys::RELPERSISTENCE_TEMP,
     }
-}
-
-/// The permanent relation that has a file by now, in the catalogue.
-pub(crate) fn relation_with_file(file: FileName) -> Option<pg_sys::Oid> {
-    unsafe extern "C-unwind" {
-        #[cfg_attr(feature = "pg15", link_name = "RelidByRelfilenode")]
-        fn RelidByRelfilenumber(tablespace: pg_sys::Oid, number: pg_sys::Oid) -> pg_sys::Oid;
-    }
-    if file.is_temporary {
-        return None;
-    }
-    // SAFETY: within a transaction; it takes a tablespace and a number.
-    #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
-    let found = unsafe { pg_guard_ffi_boundary(|| RelidByRelfilenumber(file.tablespace, file.number)) };
-    (found != pg_sys::InvalidOid).then_some(found)
 }
 
 /// Counts a page of a relation that was found in the server's buffers, for its statistics.

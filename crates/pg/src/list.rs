@@ -13,31 +13,7 @@ use pgrx::pg_sys;
 /// The list is null, or a list of pointers that stays as it is while the result is used.
 pub(crate) unsafe fn pointers(list: *const pg_sys::List) -> impl Iterator<Item = *mut c_void> {
     // SAFETY: the caller's.
-    unsafe { elements(list) }.map(|element| {
-        // SAFETY: the caller's.
-        unsafe { element.ptr_value }
-    })
-}
-
-/// The elements of a list of object identifiers.
-///
-/// # Safety
-///
-/// The list is null, or a list of such that stays as it is while the result is used.
-pub(crate) unsafe fn ids(list: *const pg_sys::List) -> impl Iterator<Item = pg_sys::Oid> {
-    // SAFETY: the caller's.
-    unsafe { elements(list) }.map(|element| {
-        // SAFETY: the caller's.
-        unsafe { element.oid_value }
-    })
-}
-
-/// # Safety
-///
-/// The list is null, or stays as it is while the result is used.
-unsafe fn elements(list: *const pg_sys::List) -> impl Iterator<Item = pg_sys::ListCell> {
-    // SAFETY: the caller's.
     let len = unsafe { list.as_ref() }.map_or(0, |list| usize::try_from(list.length).unwrap_or(0));
     // SAFETY: the caller's; there are so many.
-    (0..len).map(move |at| unsafe { *(*list).elements.add(at) })
+    (0..len).map(move |at| unsafe { (*(*list).elements.add(at)).ptr_value })
 }

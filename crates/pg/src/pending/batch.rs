@@ -21,7 +21,6 @@ const FIRST_ENTRIES: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) index: pg_sys::Oid,
-    pub(super) table: pg_sys::Oid,
     pub(super) file: FileName,
 }
 
@@ -30,11 +29,10 @@ impl Origin {
     ///
     /// The index is open.
     pub(super) unsafe fn of(index: pg_sys::Relation) -> Self {
-        // SAFETY: the caller's; an index has its row of `pg_index`.
+        // SAFETY: the caller's.
         unsafe {
             Self {
                 index: (*index).rd_id,
-                table: (*(*index).rd_index).indrelid,
                 file: compat::file_of(index),
             }
         }

@@ -20,15 +20,13 @@
 //!    may have passed since they were looked for first.
 //! 7. An index may get another file within the transaction, and its old one back: entries belong to
 //!    a file. A file that is built (`REINDEX`, `TRUNCATE`, `CLUSTER`) is built with the waiting
-//!    entries' rows. A file that is copied (`ALTER INDEX … SET TABLESPACE`) lacks them: entries are
-//!    published before a utility statement that may copy files (`utility.rs`). Entries that arrive
-//!    between that and the copy, from an event trigger, are published into the copy, and wait until
-//!    the end of the transaction all the same: a rollback to a savepoint may take the copy back.
-//!    Another index may get the file: `ALTER COLUMN … TYPE` drops an index and creates it again
-//!    with the file that it had, if its order stays the same; extensions that rewrite tables
-//!    (pg_repack, pg_squeeze) exchange the files of two indexes without a utility statement.
-//!    Entries go with their file, and into a copy only if no index has the file. Entries of other
-//!    files are dropped at the end, and not before.
+//!    entries' rows. A file that is copied (`ALTER INDEX … SET TABLESPACE`) must have them: entries
+//!    are published before a utility statement that may copy files, and those that arrive during
+//!    it, from an event trigger, do not wait, nor do any if this module is loaded in an event
+//!    trigger (`utility.rs`). No extension is known that copies files without such a statement.
+//!    Another index may get the file: extensions that rewrite tables (pg_repack, pg_squeeze)
+//!    exchange the files of two indexes by changing the catalogue. Entries go with their file
+//!    (`files.rs`). Those of files that no index has are dropped at the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`).
 //!    Beyond the bound the largest batch is published early, which is always safe. An index may
@@ -54,7 +52,8 @@
 //!   `entries_are_published_before_a_scan_that_sees_uncommitted_rows`,
 //!   `a_failed_scan_leaves_no_unsorted_entries`
 //! - 6: `serializable_transactions_are_serializable`
-//! - 7: those of `files.rs`, and `entries_belong_to_a_file`
+//! - 7: those of `files.rs` and `repack.rs`, `entries_belong_to_a_file`, and
+//!   `indexes_of_two_tablespaces_may_have_one_number` of `file_numbers.rs`
 //! - 8: `an_index_is_locked_while_entries_wait_for_it`
 //! - 9: `waiting_entries_are_bounded_over_all_indexes` of `flushes.rs`, and
 //!   `entries_of_an_index_wait_as_it_says` of `options.rs`
@@ -68,21 +67,19 @@
 
 mod batch;
 mod executor;
+mod files;
 mod transaction;
 mod utility;
 
 use std::cell::RefCell;
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 use crate::am::options::{BATCH_ENTRIES_MAX, batch_entries};
-use crate::compat;
-use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::interrupts::{are_sorted, merge_sort};
 use crate::key::Entry;
-use crate::list::ids;
 use batch::{Batch, Origin};
 
 /// The most entries that wait in a session, over all its indexes; 0: none does.
@@ -99,10 +96,10 @@ struct Pending {
     batches: Vec<Batch>,
     /// The sum over all batches.
     weight: usize,
-    /// Indexes that were built within the transaction, in which subtransaction and files.
-    built: Vec<(pg_sys::SubTransactionId, Origin)>,
     subtransaction: pg_sys::SubTransactionId,
-    /// Whether nothing may wait any more (rules 1 and 3).
+    /// The subtransactions in which utility statements under way began that may copy files.
+    copying: Vec<pg_sys::SubTransactionId>,
+    /// Whether nothing may wait any more (rules 1, 3 and 7).
     writes_through: bool,
     /// Whether this module was loaded within the present transaction: a statement that began unseen
     /// may take rows back, so each row is checked.
@@ -114,8 +111,8 @@ impl Pending {
         Self {
             batches: Vec::new(),
             weight: 0,
-            built: Vec::new(),
             subtransaction: TOP_SUBTRANSACTION,
+            copying: Vec::new(),
             writes_through: false,
             is_first_transaction: true,
         }
@@ -128,39 +125,15 @@ impl Pending {
         self.batches.iter().rposition(|batch| batch.origin() == origin)
     }
 
-    /// The batches whose entries belong into the index's present file: those of the file, whichever
-    /// index had it, and, if the file was copied within the transaction, those of the files that it
-    /// was copied from, which no index has now (rule 7).
+    /// The batches for the index's present file, whichever index had it (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
         let origin = unsafe { Origin::of(index) };
-        let is_built = self.built.iter().any(|(_, built)| built.index == origin.index);
-        let belongs = |batch: Origin| {
-            let may_be_copied = || batch.index == origin.index && !is_built;
-            batch.shares_file(origin) || (may_be_copied() && index_with_file(batch).is_none())
-        };
         let batches = self.batches.iter().enumerate();
         batches
-            .filter(|(_, batch)| belongs(batch.origin()))
+            .filter(|(_, batch)| batch.origin().shares_file(origin))
             .map(|(at, _)| at)
             .collect()
-    }
-
-    /// Whether entries wait that may or may not belong into the index's present file, as its index
-    /// was both built and copied within the transaction (rule 7).
-    fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
-        // SAFETY: the caller has the index open.
-        let origin = unsafe { Origin::of(index) };
-        let of_index = |other: &Origin| other.index == origin.index;
-        let builds = self.built.iter().map(|(_, built)| built);
-        let mut builds = builds.filter(|built| of_index(built)).peekable();
-        let mut others = self.batches.iter().filter(|batch| batch.len() > 0);
-        builds.peek().is_some()
-            && builds.all(|built| !built.shares_file(origin))
-            && others.any(|batch| {
-                let batch = batch.origin();
-                of_index(&batch) && !batch.shares_file(origin) && index_with_file(batch).is_none()
-            })
     }
 
     fn count(&mut self) {
@@ -207,7 +180,8 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
     // SAFETY: the caller's.
     let limit_of_index = unsafe { batch_entries(index) }.unwrap_or(limit);
     let (direct, over) = PENDING.with_borrow_mut(|pending| {
-        if pending.writes_through || limit == 0 || limit_of_index == 0 {
+        let may_be_copied = !pending.copying.is_empty();
+        if pending.writes_through || may_be_copied || limit == 0 || limit_of_index == 0 {
             return (Some(entry), Over::None);
         }
         // SAFETY: the caller's.
@@ -242,7 +216,7 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
     match over {
         Over::None => {}
         // SAFETY: the caller's.
-        Over::Index => unsafe { flush_with(index, Copied::Left) },
+        Over::Index => unsafe { flush(index) },
         Over::Session => flush_largest(),
     }
 }
@@ -253,40 +227,13 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
 ///
 /// `index` is open, and locked for writing.
 pub(crate) unsafe fn flush(index: pg_sys::Relation) {
-    // SAFETY: the caller's.
-    unsafe { flush_with(index, Copied::Published) };
-}
-
-/// What becomes of entries of a file of which the index has a copy (rule 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Copied {
-    /// They wait on.
-    Left,
-    /// They are published, and wait on.
-    Published,
-    /// They are published and forgotten, as those of the index's file are.
-    Forgotten,
-}
-
-/// # Safety
-///
-/// `index` is open, and locked for writing.
-unsafe fn flush_with(index: pg_sys::Relation, copied: Copied) {
-    // SAFETY: the caller's.
-    let origin = unsafe { Origin::of(index) };
     for at in PENDING.with_borrow(|pending| pending.positions(index)) {
-        let is_copied = PENDING.with_borrow(|pending| !pending.batches[at].origin().shares_file(origin));
-        if is_copied && copied == Copied::Left {
-            continue;
-        }
         let entries = PENDING.with_borrow(|pending| pending.batches[at].sorted());
         let forget = || {
-            if !is_copied || copied == Copied::Forgotten {
-                PENDING.with_borrow_mut(|pending| {
-                    pending.batches[at].clear();
-                    pending.count();
-                });
-            }
+            PENDING.with_borrow_mut(|pending| {
+                pending.batches[at].clear();
+                pending.count();
+            });
         };
         // SAFETY: the caller's. Meanwhile no batch comes or goes.
         unsafe { publish(index, &entries, forget) };
@@ -308,7 +255,7 @@ fn flush_largest() {
             let weight = || PENDING.with_borrow(|pending| pending.weight);
             let before = weight();
             // SAFETY: the index is open and locked.
-            unsafe { flush_with(index, Copied::Left) };
+            unsafe { flush(index) };
             weight() < before
         });
         if is_published == Some(true) {
@@ -317,12 +264,10 @@ fn flush_largest() {
     }
 }
 
-/// Calls with the index that has the file for which entries wait, or with the one that had it (rule
-/// 7); `None` if this transaction has dropped that.
+/// Calls with the index that has the file for which entries wait; `None` if none has it (rule 7).
 fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
-    let id = index_with_file(origin).unwrap_or(origin.index);
-    // SAFETY: the index is locked: since the first entry waited (rule 8), or as it was created
-    // since then by this transaction, or from now on.
+    let id = files::index_with_file(origin)?;
+    // SAFETY: the index is locked: since the first entry waited (rule 8), or from now on.
     unsafe {
         if id != origin.index {
             let table = pg_sys::IndexGetRelation(id, true);
@@ -340,41 +285,6 @@ fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Opt
     }
 }
 
-/// The index that has the file now: the same one, another of its table, or one of another table.
-fn index_with_file(origin: Origin) -> Option<pg_sys::Oid> {
-    if number_of_file(origin.index) == Some(origin.file.number()) {
-        return Some(origin.index);
-    }
-    index_of_table_with_file(origin).or_else(|| compat::relation_with_file(origin.file))
-}
-
-fn index_of_table_with_file(origin: Origin) -> Option<pg_sys::Oid> {
-    // SAFETY: the table is locked, unless it was dropped: entries came for it. The list is of
-    // indexes, and the server frees it with the memory of the transaction at the latest.
-    unsafe {
-        let table = pg_sys::try_relation_open(origin.table, pg_sys::NoLock.cast_signed());
-        if table.is_null() {
-            return None;
-        }
-        let indexes = pg_sys::RelationGetIndexList(table);
-        pg_sys::relation_close(table, pg_sys::NoLock.cast_signed());
-        ids(indexes).find(|&index| number_of_file(index) == Some(origin.file.number()))
-    }
-}
-
-/// The number of a relation's file, in the catalogue: others may have the relation locked.
-fn number_of_file(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a tuple of the cache is one of its catalogue, until it is released.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID.cast_signed();
-        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(relation));
-        let found = tuple.as_mut()?;
-        let number = (*pg_sys::GETSTRUCT(found).cast::<pg_sys::FormData_pg_class>()).relfilenode;
-        pg_sys::ReleaseSysCache(tuple);
-        Some(number)
-    }
-}
-
 /// The origins of all batches.
 fn origins() -> Vec<Origin> {
     PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::origin).collect())
@@ -386,44 +296,19 @@ fn flush_all() {
         return;
     }
     for origin in origins() {
-        with_open(origin, |index| {
-            check_unambiguous(index);
-            // SAFETY: the index is open and locked.
-            unsafe { flush(index) };
-        });
+        // SAFETY: the index is open and locked.
+        with_open(origin, |index| unsafe { flush(index) });
     }
 }
 
-/// Publishes all that waits, as the transaction is about to end. Entries that belong into no index
+/// Publishes all that waits, as the transaction is about to end. Entries of files that no index has
 /// are dropped (rule 7).
 fn flush_last() {
-    for origin in origins() {
-        with_open(origin, |index| {
-            check_unambiguous(index);
-            // SAFETY: the index is open and locked.
-            unsafe { flush_with(index, Copied::Forgotten) };
-        });
-    }
+    flush_all();
     PENDING.with_borrow_mut(|pending| {
         pending.batches.clear();
         pending.count();
     });
-}
-
-/// Fails if entries [may or may not](Pending::is_ambiguous) belong into the index, which is open.
-fn check_unambiguous(index: pg_sys::Relation) {
-    if PENDING.with_borrow(|pending| pending.is_ambiguous(index)) {
-        // SAFETY: the caller's.
-        let name = unsafe { name_of(index) };
-        fail(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("index \"{name}\" was rebuilt and moved while rows were inserted by an event trigger"),
-            Some(
-                "Run the statements in transactions of their own, or set bedload.batch_entries = 0."
-                    .to_owned(),
-            ),
-        );
-    }
 }
 
 /// Publishes entries, ascending; calls `published` as soon as they are in the WAL (rule 11).
@@ -468,7 +353,6 @@ pub(crate) unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
 /// Returns the pending entries of the index between two entries, inclusively and ascending (rule
 /// 5).
 pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<Entry> {
-    check_unambiguous(index);
     PENDING.with_borrow_mut(|pending| {
         let mut found = Vec::new();
         for at in pending.positions(index) {
@@ -499,6 +383,5 @@ pub(crate) fn forget(index: pg_sys::Relation) {
             .batches
             .retain(|batch| !batch.origin().shares_file(origin));
         pending.count();
-        pending.built.push((pending.subtransaction, origin));
     });
 }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use pgrx::{pg_guard, pg_sys};
 
-use super::{PENDING, Pending, TOP_SUBTRANSACTION, flush_last};
+use super::{PENDING, Pending, TOP_SUBTRANSACTION, flush_last, utility};
 
 pub(super) fn register() {
     // SAFETY: asked within a transaction, as modules are loaded in one, or before the first one
@@ -14,7 +14,10 @@ pub(super) fn register() {
     unsafe {
         if pg_sys::IsTransactionState() {
             let subtransaction = pg_sys::GetCurrentSubTransactionId();
-            PENDING.with_borrow_mut(|pending| pending.subtransaction = subtransaction);
+            PENDING.with_borrow_mut(|pending| {
+                pending.subtransaction = subtransaction;
+                pending.writes_through = utility::is_in_event_trigger();
+            });
         } else {
             PENDING.with_borrow_mut(Pending::end_transaction);
         }
@@ -72,11 +75,6 @@ unsafe extern "C-unwind" fn at_subtransaction(
             for batch in &mut pending.batches {
                 batch.hand_over(child, parent);
             }
-            for (builder, _) in &mut pending.built {
-                if *builder == child {
-                    *builder = parent;
-                }
-            }
             pending.subtransaction = parent;
         }
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
@@ -84,7 +82,9 @@ unsafe extern "C-unwind" fn at_subtransaction(
             // subtransaction.
             pending.batches.retain_mut(|batch| !batch.drop_those_of(child));
             pending.count();
-            pending.built.retain(|&(builder, _)| builder != child);
+            // A statement that failed does not end. Those that go on began before the
+            // subtransaction, which has a higher number.
+            pending.copying.retain(|&began| began < child);
             pending.subtransaction = parent.max(TOP_SUBTRANSACTION);
         }
         _ => {}

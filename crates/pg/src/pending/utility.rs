@@ -1,14 +1,14 @@
-//! Utility statements, before which what waits is published: they may copy the file of an index
-//! (rule 7).
+//! Utility statements, before which what waits is published, and during which nothing waits: they
+//! may copy the file of an index (rule 7).
 
 #![expect(unsafe_code, reason = "utility statements are seen by PostgreSQL's hook")]
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use pgrx::pg_sys::{self, NodeTag, panic::pgrx_extern_c_guard};
 
-use super::flush_all;
+use super::{PENDING, flush_all};
 
 /// The hook that was there before ours.
 static PREVIOUS: OnceLock<pg_sys::ProcessUtility_hook_type> = OnceLock::new();
@@ -22,9 +22,20 @@ pub(super) fn register() {
 }
 
 /// Whether a statement gives no relation another file. Statements within it are seen by themselves.
-fn keeps_files(statement: NodeTag) -> bool {
+///
+/// # Safety
+///
+/// The statement is a node, and of the type that its tag says.
+unsafe fn keeps_files(statement: *const pg_sys::Node) -> bool {
+    // SAFETY: the caller's.
+    let tag = unsafe { (*statement).type_ };
+    if tag == NodeTag::T_RefreshMatViewStmt {
+        // Its rows are changed by statements.
+        // SAFETY: as above.
+        return unsafe { (*statement.cast::<pg_sys::RefreshMatViewStmt>()).concurrent };
+    }
     matches!(
-        statement,
+        tag,
         NodeTag::T_TransactionStmt
             | NodeTag::T_VariableSetStmt
             | NodeTag::T_VariableShowStmt
@@ -44,6 +55,23 @@ fn keeps_files(statement: NodeTag) -> bool {
             | NodeTag::T_CreateStmt
             | NodeTag::T_CreateTableAsStmt
     )
+}
+
+/// Whether an event trigger is under way, for which the server has a memory context. The statement
+/// that it belongs to was not seen if this module was loaded just now.
+pub(super) fn is_in_event_trigger() -> bool {
+    // SAFETY: contexts are a tree, of this process alone, and their names are strings.
+    unsafe {
+        let mut contexts = vec![pg_sys::TopMemoryContext];
+        while let Some(context) = contexts.pop() {
+            let Some(context) = context.as_ref() else { continue };
+            if CStr::from_ptr(context.name) == c"event trigger context" {
+                return true;
+            }
+            contexts.extend([context.firstchild, context.nextchild]);
+        }
+    }
+    false
 }
 
 unsafe extern "C-unwind" {
@@ -76,8 +104,9 @@ unsafe extern "C-unwind" fn at_utility(
     // SAFETY: PostgreSQL passes a utility statement, which is a node, and calls from outside of
     // Rust. The arguments are passed on as they came.
     unsafe {
-        if !keeps_files((*(*statement).utilityStmt).type_) {
-            pgrx_extern_c_guard(flush_all);
+        let may_copy = !keeps_files((*statement).utilityStmt);
+        if may_copy {
+            pgrx_extern_c_guard(begin);
         }
         let next = PREVIOUS
             .get()
@@ -94,5 +123,18 @@ unsafe extern "C-unwind" fn at_utility(
             receiver,
             completion,
         );
+        if may_copy {
+            pgrx_extern_c_guard(end);
+        }
     }
+}
+
+fn begin() {
+    flush_all();
+    PENDING.with_borrow_mut(|pending| pending.copying.push(pending.subtransaction));
+}
+
+/// The statement may have ended the transaction in which it began, with all that is noted in it.
+fn end() {
+    PENDING.with_borrow_mut(|pending| pending.copying.pop());
 }

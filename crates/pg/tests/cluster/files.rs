@@ -4,7 +4,7 @@ use postgres::Client;
 
 use crate::cluster::Cluster;
 use crate::installation::always_parallel;
-use crate::rows::{check, create_table, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, pending, same_rows};
 
 /// A table with rows, and tablespaces `one` and `two`.
 fn begin() -> (Cluster, Client) {
@@ -65,20 +65,25 @@ fn entries_that_wait_are_in_a_copy_of_the_file() {
     }
 }
 
-/// As extensions do that rewrite tables, without a utility statement.
+/// Exchanges the files of two tables and those of their indexes, as extensions do that rewrite
+/// tables, without a utility statement.
+pub(crate) const EXCHANGE: &str = "
+    UPDATE pg_class one SET relfilenode = two.relfilenode, reltablespace = two.reltablespace
+    FROM pg_class two WHERE (one.relname, two.relname) IN
+        (('t', 'other'), ('other', 't'), ('t_k', 'other_k'), ('other_k', 't_k'))
+    AND one.relnamespace = two.relnamespace AND pg_table_is_visible(one.oid)";
+
+/// A table `other` like `t`, with the same rows.
+const OTHER: &str = "
+    SET allow_system_table_mods = on;
+    CREATE TABLE other (LIKE t);
+    CREATE INDEX other_k ON other USING bedload (k);
+    INSERT INTO other SELECT * FROM t";
+
 #[test]
 fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
     let (_cluster, mut client) = begin();
-    execute(
-        &mut client,
-        "SET allow_system_table_mods = on;
-         CREATE TABLE other (LIKE t);
-         CREATE INDEX other_k ON other USING bedload (k);
-         INSERT INTO other SELECT * FROM t",
-    );
-    let exchange = "UPDATE pg_class one SET relfilenode = two.relfilenode FROM pg_class two
-        WHERE (one.relname, two.relname) IN
-            (('t', 'other'), ('other', 't'), ('t_k', 'other_k'), ('other_k', 't_k'))";
+    execute(&mut client, OTHER);
     // The second has what waits published before the end of the transaction.
     for (number, then) in ["", "CREATE VIEW v AS SELECT 1", "DROP TABLE other"]
         .iter()
@@ -89,8 +94,9 @@ fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
             &mut client,
             &format!(
                 "BEGIN;
+                 INSERT INTO t SELECT {base} + 2000 + i, i FROM generate_series(1, 50) i;
                  INSERT INTO other SELECT {base} + i, i FROM generate_series(1, 100) i;
-                 {exchange};
+                 {EXCHANGE};
                  INSERT INTO t SELECT {base} + 1000 + i, i FROM generate_series(1, 10) i;
                  {then}"
             ),
@@ -104,18 +110,60 @@ fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
     // The other one is built within the transaction.
     execute(
         &mut client,
-        "BEGIN;
-         INSERT INTO t SELECT 50000 + i, i FROM generate_series(1, 100) i;
-         CREATE TABLE other (LIKE t);
-         CREATE INDEX other_k ON other USING bedload (k);
-         INSERT INTO other SELECT 60000 + i, i FROM generate_series(1, 10) i",
+        &format!(
+            "BEGIN;
+             INSERT INTO t SELECT 50000 + i, i FROM generate_series(1, 100) i;
+             {OTHER};
+             INSERT INTO other SELECT 60000 + i, i FROM generate_series(1, 10) i;
+             {EXCHANGE};
+             COMMIT"
+        ),
     );
-    execute(&mut client, exchange);
-    execute(&mut client, "COMMIT");
-    for (table, expected) in [("t", 10), ("other", 100)] {
+    for (table, expected) in [("t", 110), ("other", 100)] {
         assert_eq!(same_rows(&mut client, table, "k > 50000"), expected, "{table}");
         check(&mut client, &format!("{table}_k"));
     }
+}
+
+/// Each session has numbers of its own for temporary files.
+#[test]
+fn entries_go_with_a_temporary_file() {
+    let (cluster, mut client) = begin();
+    let create = format!(
+        "CREATE TEMP TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k); {}",
+        OTHER.replace("CREATE TABLE", "CREATE TEMP TABLE")
+    );
+    let mut another = cluster.client();
+    execute(&mut another, &create);
+    execute(&mut client, &create);
+    // Changed rows of the catalogue follow all others, as there is no room between these.
+    execute(&mut client, "VACUUM FULL pg_class");
+    let (_, file) = index_and_file(&mut client, "other_k");
+    execute(
+        &mut another,
+        &format!("UPDATE pg_class SET relfilenode = {file} WHERE oid = 't_k'::regclass"),
+    );
+    execute(
+        &mut client,
+        &format!(
+            "BEGIN;
+             INSERT INTO t SELECT i, i FROM generate_series(1, 100) i;
+             INSERT INTO other SELECT i, i FROM generate_series(1001, 1010) i;
+             {EXCHANGE}"
+        ),
+    );
+    let is_met_first = format!(
+        "SELECT count(*) FROM pg_class WHERE relfilenode = {file} AND oid <> 't_k'::regclass
+         AND ctid < (SELECT ctid FROM pg_class WHERE oid = 't_k'::regclass)"
+    );
+    assert_eq!(number(&mut client, &is_met_first), 1, "the other session's row");
+    for end in ["", "COMMIT"] {
+        execute(&mut client, end);
+        assert_eq!(same_rows(&mut client, "t", "k > 0"), 10);
+        assert_eq!(same_rows(&mut client, "other", "k > 0"), 100);
+    }
+    check(&mut client, "t_k");
+    check(&mut client, "other_k");
 }
 
 /// The old file comes back with the savepoint, and the entries before it are there.
@@ -198,7 +246,7 @@ fn add_rows_before(client: &mut Client, statements: &[&str]) {
 /// An event trigger inserts rows when a statement has begun, and before it copies the file.
 #[test]
 fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
-    let (_cluster, mut client) = begin();
+    let (cluster, mut client) = begin();
     add_rows_before(&mut client, &["ALTER INDEX"]);
     execute(&mut client, "BEGIN; ALTER INDEX t_k SET TABLESPACE one");
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
@@ -213,42 +261,86 @@ fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
     );
     assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
     check(&mut client, "t_k");
-    // Which rows a copy of a file has that was built within the transaction is not known.
-    for later in ["", "INSERT INTO t VALUES (4000, 1)"] {
-        execute(
-            &mut client,
-            &format!("BEGIN; REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE one; {later}"),
+    // The statement began before the module was loaded.
+    for (number, statement) in [
+        "ALTER INDEX t_k SET TABLESPACE one",
+        "DO $$ BEGIN EXECUTE 'ALTER INDEX t_k SET TABLESPACE two'; END $$",
+    ]
+    .iter()
+    .enumerate()
+    {
+        client = cluster.client();
+        execute(&mut client, statement);
+        assert_eq!(
+            same_rows(&mut client, "t", "k > 5000"),
+            30 + 10 * number,
+            "{statement}"
         );
-        // Neither a query nor the end finds some of the rows only.
-        let by_index = "SET LOCAL enable_seqscan = off; SELECT count(*) FROM t WHERE k > 3000";
-        execute(&mut client, "SAVEPOINT s");
-        for statement in [by_index, "ROLLBACK TO s; COMMIT"] {
-            let refused = client.batch_execute(statement).expect_err("refused");
-            let message = refused
-                .as_db_error()
-                .map_or("", postgres::error::DbError::message);
-            assert!(message.contains("was rebuilt and moved"), "{message}");
-        }
-        execute(&mut client, "ROLLBACK");
-        assert_eq!(same_rows(&mut client, "t", "k > 3000"), 20);
         check(&mut client, "t_k");
     }
-    // A rebuild that was rolled back counts no more, and one that was released does.
-    execute(
-        &mut client,
-        "BEGIN; SAVEPOINT s; REINDEX INDEX t_k; ROLLBACK TO s; ALTER INDEX t_k SET TABLESPACE one",
-    );
+    // The file that is copied was built within the transaction, or the copy is given away.
+    for (number, statements) in [
+        "REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE one",
+        "REINDEX INDEX t_k; ALTER INDEX t_k SET TABLESPACE pg_default; INSERT INTO t VALUES (4000, 1)",
+        "SAVEPOINT s; REINDEX INDEX t_k; ROLLBACK TO s; ALTER INDEX t_k SET TABLESPACE one",
+        "SAVEPOINT s; REINDEX INDEX t_k; RELEASE s; ALTER INDEX t_k SET TABLESPACE two",
+    ]
+    .iter()
+    .enumerate()
+    {
+        execute(&mut client, &format!("BEGIN; {statements}"));
+        let expected = 50 + 10 * number + usize::from(number > 0);
+        for end in ["", "COMMIT"] {
+            execute(&mut client, end);
+            assert_eq!(same_rows(&mut client, "t", "k > 3000"), expected, "{statements}");
+        }
+        check(&mut client, "t_k");
+    }
+    execute(&mut client, OTHER);
     let expected = same_rows(&mut client, "t", "k > 3000");
-    assert!(expected > 20, "{expected}");
-    execute(&mut client, "COMMIT");
-    assert_eq!(same_rows(&mut client, "t", "k > 3000"), expected);
-    check(&mut client, "t_k");
     execute(
         &mut client,
-        "BEGIN; SAVEPOINT s; REINDEX INDEX t_k; RELEASE s; ALTER INDEX t_k SET TABLESPACE two",
+        &format!("BEGIN; ALTER INDEX t_k SET TABLESPACE one; {EXCHANGE}; COMMIT"),
     );
-    client.batch_execute("COMMIT").expect_err("refused");
-    execute(&mut client, "ROLLBACK");
+    for (table, expected) in [("t", expected), ("other", expected + 10)] {
+        assert_eq!(same_rows(&mut client, table, "k > 3000"), expected, "{table}");
+        check(&mut client, &format!("{table}_k"));
+    }
+}
+
+/// Rows wait again when a statement has ended that copies files, or has failed, and during one that
+/// copies none.
+#[test]
+fn rows_of_an_event_trigger_alone_do_not_wait() {
+    let (_cluster, mut client) = begin();
+    add_rows_before(&mut client, &["ALTER INDEX"]);
+    let fails = "DO $$ BEGIN ALTER INDEX t_k SET TABLESPACE none; EXCEPTION WHEN OTHERS THEN NULL; END $$";
+    for (statement, expected) in [("ALTER INDEX t_k SET TABLESPACE one", 10), (fails, 0)] {
+        execute(&mut client, &format!("BEGIN; {statement}"));
+        assert_eq!(pending(&mut client, "t_k"), 0, "{statement}");
+        execute(&mut client, "INSERT INTO t VALUES (4000, 1)");
+        assert_eq!(pending(&mut client, "t_k"), 1, "{statement}");
+        assert_eq!(
+            same_rows(&mut client, "t", "k > 3000"),
+            expected + 1,
+            "{statement}"
+        );
+        execute(&mut client, "ROLLBACK");
+    }
+    check(&mut client, "t_k");
+    // Waiting entries are published as a run, and others go to the head.
+    execute(
+        &mut client,
+        "CREATE MATERIALIZED VIEW m AS SELECT k, min(id) AS id FROM t GROUP BY k;
+         CREATE UNIQUE INDEX ON m (k); CREATE INDEX m_k ON m USING bedload (k);
+         INSERT INTO t SELECT i, i FROM generate_series(5001, 6000) i;
+         REFRESH MATERIALIZED VIEW CONCURRENTLY m",
+    );
+    let head = "SELECT head_entries FROM bedload_stats('m_k')";
+    assert_eq!(
+        (same_rows(&mut client, "m", "k > 5000"), number(&mut client, head)),
+        (1000, 0)
+    );
 }
 
 /// [`same_rows`] of `t` in workers, which do not have what waits in the session.
@@ -259,10 +351,10 @@ fn same_rows_in_parallel(client: &mut Client, condition: &str) -> usize {
     rows
 }
 
-/// The index `t_k` and its file.
-fn index_and_file(client: &mut Client) -> (i64, i64) {
-    let query = "SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE relname = 't_k'";
-    let row = client.query_one(query, &[]).expect("an index");
+/// An index and its file.
+fn index_and_file(client: &mut Client, name: &str) -> (i64, i64) {
+    let query = format!("SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE oid = '{name}'::regclass");
+    let row = client.query_one(&query, &[]).expect("an index");
     (row.get(0), row.get(1))
 }
 
@@ -306,9 +398,9 @@ fn rows_of_an_event_trigger_are_in_an_index_that_takes_over_the_file() {
         ("TRUNCATE t; INSERT INTO t VALUES (5000, 1); COMMIT", 1 - 80),
     ] {
         execute(&mut client, "BEGIN; INSERT INTO t VALUES (4000, 1); SAVEPOINT s");
-        let (index, file) = index_and_file(&mut client);
+        let (index, file) = index_and_file(&mut client, "t_k");
         execute(&mut client, &longer());
-        let (next, next_file) = index_and_file(&mut client);
+        let (next, next_file) = index_and_file(&mut client, "t_k");
         assert!(next != index && next_file == file, "another index has the file");
         assert_eq!(same_rows(&mut client, "t", "k >= 4000"), expected + 11, "{end}");
         assert_eq!(
