@@ -10,7 +10,7 @@ use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
 use crate::retention;
-use crate::schema::type_name;
+use crate::schema::{columns_json, type_name};
 use crate::store;
 use crate::times::format_ticks;
 
@@ -55,9 +55,6 @@ fn store_json(info: &StoreInfo) -> Value {
 }
 
 fn table_json(table: &TableInfo) -> Value {
-    let columns = table.schema.arrow().fields().iter().map(|field| {
-        json!({ "name": field.name(), "type": type_name(field.data_type()), "nullable": field.is_nullable() })
-    });
     let density = table.density.map(|density| {
         json!({
             "rows_per_block": density.rows_per_block,
@@ -88,7 +85,7 @@ fn table_json(table: &TableInfo) -> Value {
         "retention_ticks": table.retention,
         "first_tick": table.first,
         "last_tick": table.last,
-        "columns": columns.collect::<Vec<_>>(),
+        "columns": columns_json(table.schema.arrow()),
     })
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
 use bedload::TableSchema;
 use bedload_times::{Zone, parse_unit, unit_name};
+use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::quoted::quoted;
@@ -160,6 +161,26 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
     }
 }
 
+/// The columns of a table as [`parse_columns`] reads them.
+pub(crate) fn columns_text(schema: &Schema) -> String {
+    let columns = schema.fields().iter().map(|field| {
+        let (name, kind) = (field.name(), type_name(field.data_type()));
+        match name.contains([',', '(', '"']) || name.trim() != name {
+            true => format!("\"{}\":{kind}", name.replace('"', "\"\"")),
+            false => format!("{name}:{kind}"),
+        }
+    });
+    columns.collect::<Vec<_>>().join(",")
+}
+
+/// The columns of a table for machines.
+pub(crate) fn columns_json(schema: &Schema) -> Value {
+    let columns = schema.fields().iter().map(|field| {
+        json!({ "name": field.name(), "type": type_name(field.data_type()), "nullable": field.is_nullable() })
+    });
+    columns.collect()
+}
+
 /// Whether two types are one, by whatever name their zone of UTC goes.
 pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     let is_utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00" | "+00" | "-00:00");
@@ -181,15 +202,13 @@ mod tests {
                     h:timestamp(us, America/New_York),i:timestamp(s, +01:00),weird:name:int64,\
                     j:decimal128(18, 2),k:decimal32(9, 0),l:binary";
         let fields = parse_columns(text).unwrap();
-        let written: Vec<String> = fields
-            .iter()
-            .map(|field| format!("{}:{}", field.name(), type_name(field.data_type())))
-            .collect();
-        assert_eq!(written.join(","), text);
+        assert_eq!(columns_text(&Schema::new(fields.clone())), text);
         assert_eq!(fields[9].name(), "weird:name");
-        let fields = parse_columns(r#""a,b (c)":int8, "say ""no"", no" : utf8,5":int8"#).unwrap();
+        let fields = parse_columns(r#""a,b":int8, "say ""no"", no" : utf8,5":int8," c(d)":int8"#).unwrap();
         let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-        assert_eq!(names, ["a,b (c)", "say \"no\", no", "5\""]);
+        assert_eq!(names, ["a,b", "say \"no\", no", "5\"", " c(d)"]);
+        let again = parse_columns(&columns_text(&Schema::new(fields.clone())));
+        assert_eq!(again, Ok(fields));
         let fields = parse_columns("t:timestamp(ms, Z)").unwrap();
         assert_eq!(type_name(fields[0].data_type()), "timestamp(ms, UTC)");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use arrow_schema::TimeUnit;
+use arrow_schema::{SchemaRef, TimeUnit};
 use bedload::Layout;
 use bedload_sortedness::Sortedness;
 use bedload_times::unit_name;
@@ -14,11 +14,14 @@ use crate::exit::Result;
 use crate::figures::{rate_line, rows_line, rows_text, size_line, sortedness_json, sortedness_text};
 use crate::input::Rejects;
 use crate::output::stdout::Stdout;
+use crate::schema::{columns_json, columns_text};
 
 /// The report of a run.
 pub(crate) struct Report {
     /// Rows appended.
     pub(crate) rows: u64,
+    /// The columns of the table; `None` unless the run created it.
+    pub(crate) created: Option<SchemaRef>,
     /// How far from sorted they were, if that was asked for.
     pub(crate) order: Option<Sortedness>,
     /// Rows that earlier runs had taken of the source, if it has an id.
@@ -53,6 +56,7 @@ impl Report {
         let found = info.tables.iter().find(|info| info.name == table);
         Ok(Self {
             rows: measure.rows(),
+            created: target.is_new().then(|| target.schema()),
             order,
             taken_before: None,
             assumed_unit: None,
@@ -89,6 +93,9 @@ impl Report {
         match &self.order {
             Some(order) => out.line(&sortedness_text(order))?,
             None => out.line(&rows_line(self.rows))?,
+        }
+        if let Some(created) = &self.created {
+            out.line(&format!("{:>11} {}", "columns", columns_text(created)))?;
         }
         if let Some(taken) = self.taken_before.filter(|&taken| taken > 0) {
             out.line(&format!("{} already there", rows_line(taken)))?;
@@ -137,6 +144,9 @@ impl Report {
             None => json!({ "rows": self.rows }),
         };
         object["skipped"] = self.rejects.json();
+        if let Some(created) = &self.created {
+            object["columns"] = columns_json(created);
+        }
         if let Some(taken) = self.taken_before {
             object["taken_before"] = taken.into();
         }

@@ -220,6 +220,11 @@ impl Target {
         &self.table
     }
 
+    /// Whether this run created the table.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.before, Before::Nothing { .. } | Before::Store)
+    }
+
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(self.table.schema().arrow())
     }

@@ -18,6 +18,7 @@ mod hostile;
 mod ingest;
 mod manual;
 mod new_rows;
+mod new_table;
 mod output;
 mod partition;
 mod query;

@@ -1,0 +1,31 @@
+//! Tables that `ingest` creates: which columns they get, and how that is said.
+
+use crate::harness::Place;
+
+#[test]
+fn the_report_names_the_columns_of_a_new_table_once() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "at,\"dest, city\",delay\n2013-02-08T17:30:00.25Z,LAX,12\n2013-02-08 18:00:00+01,,\n",
+    );
+    let report = place.output("ingest s t a.csv --time at");
+    let columns = "at:timestamp(ms, UTC),\"dest, city\":utf8,delay:int64";
+    assert_eq!(report, format!("          2 rows\n    columns {columns}\n"));
+    assert_eq!(place.output("ingest s t a.csv"), "          2 rows\n");
+
+    // They can be given to a table of their own.
+    let ingest = [
+        "ingest", "s", "u", "a.csv", "--time", "at", "--json", "--schema", columns,
+    ];
+    let report: serde_json::Value = serde_json::from_str(&place.run_with(&ingest).succeeds()).unwrap();
+    let info = place.json("info s --json");
+    let tables = info["tables"].as_array().unwrap();
+    assert_eq!(report["columns"], tables[0]["columns"]);
+    assert_eq!(report["columns"], tables[1]["columns"]);
+    assert_eq!(report["columns"][2]["type"], "int64");
+    assert_eq!(
+        place.json("ingest s u a.csv --json")["columns"],
+        serde_json::Value::Null
+    );
+}
