@@ -98,6 +98,7 @@ impl Demo<'_> {
             every: 1,
             order: true,
             ack: false,
+            dry_run: false,
             json: false,
         }
     }
@@ -226,9 +227,7 @@ fn ingest_text(report: &Report) -> String {
         text += &format!("{:>11} skipped: {reason} in column {TIME}\n", grouped(*rows));
     }
     text += &format!("{:>11} rows stored, and of these\n", grouped(stored));
-    let measures = report.order.as_ref().map(sortedness_text).unwrap_or_default();
-    let measures: Vec<&str> = measures.lines().skip(1).collect();
-    text += &measures.join("\n");
+    text += &report.order.as_ref().map(sortedness_text).unwrap_or_default();
     if let Some(rate) = rate_line(stored, report.rows_per_second()) {
         text += &format!("\n{rate}");
     }

@@ -126,7 +126,7 @@ fn estimates(order: &Estimate, is_window: bool) -> [Measure; 4] {
     ]
 }
 
-/// The measures for people.
+/// The measures for people, below a line with the number of rows.
 pub(crate) fn sortedness_text(measured: &Sortedness) -> String {
     const MEANINGS: [(&str, &str); 4] = [
         ("K", "rows less a longest non-decreasing subsequence"),
@@ -134,12 +134,12 @@ pub(crate) fn sortedness_text(measured: &Sortedness) -> String {
         (" ", "rows below the running maximum"),
         (" ", "rows below the row before them"),
     ];
-    let mut text = rows_line(measured.rows);
-    for (measure, (letter, meaning)) in sortedness(measured).iter().zip(MEANINGS) {
+    let measures = sortedness(measured);
+    let lines = measures.iter().zip(MEANINGS).map(|(measure, (letter, meaning))| {
         let (count, percent) = (grouped(measure.count), measure.percent().unwrap_or_default());
-        text += &format!("\n{count:>11} {letter}  ({percent})  {meaning}");
-    }
-    text
+        format!("{count:>11} {letter}  ({percent})  {meaning}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The measures for machines.

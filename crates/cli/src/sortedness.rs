@@ -34,6 +34,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
         object["skipped"] = column.rejects.json();
         out.json(&object)
     } else {
+        out.line(&rows_line(measured.rows))?;
         out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
             out.line(&format!("{} skipped: no value", rows_line(column.without_value)))?;

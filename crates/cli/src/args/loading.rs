@@ -99,6 +99,11 @@ pub(crate) struct IngestArgs {
     #[arg(long)]
     pub(crate) ack: bool,
 
+    /// Read and check all files, print the report, and write nothing to the store. Another process
+    /// may be writing to it
+    #[arg(long, conflicts_with_all = ["follow", "ack"])]
+    pub(crate) dry_run: bool,
+
     /// Print one JSON object at the end
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,8 +3,8 @@
 //! Order of arrival is counted as rows are appended; K and L are found by one scan of the table
 //! afterwards, which tells by each row's sequence number where in the run it arrived. So no row
 //! need be remembered, but for times: of a run into a table with a key, where rows take the place
-//! of others, and of a run into a sparse table that may be undone, even if its order is not
-//! measured.
+//! of others, of a dry run, and of a run into a sparse table that may be undone, even if its order
+//! is not measured.
 
 use std::ops::{Bound, RangeInclusive};
 
@@ -16,6 +16,7 @@ use arrow_schema::DataType;
 use bedload::{Appended, Layout, Table};
 use bedload_sortedness::{Arrivals, Displacement, Sortedness};
 
+use super::target::Target;
 use crate::exit::{Failure, Result, Status};
 use crate::interrupt;
 use crate::store::time_name;
@@ -58,13 +59,16 @@ struct Numbered {
 
 impl Measure {
     /// Nothing yet, of a run into a table; without `with_order` only rows are counted, and
-    /// [`finish`](Self::finish) must not be called. A run that is `kept` is not undone.
-    pub(super) fn of(table: &Table, with_order: bool, kept: bool) -> Self {
+    /// [`finish`](Self::finish) must not be called. `undoing` says whether anything is undone if
+    /// the run fails.
+    pub(super) fn of(target: &Target, with_order: bool, undoing: bool) -> Self {
+        let table = target.table();
         let is_sparse = table.layout() != Layout::Indexed;
-        let has_key = table.schema().key().is_some();
+        // Rows that replace others, or are not written, are not found by a scan.
+        let has_no_scan = is_sparse || table.schema().key().is_some() || target.is_dry_run();
         Self {
             with_order,
-            kept: ((is_sparse && !kept) || (has_key && with_order)).then(Vec::new),
+            kept: ((is_sparse && undoing) || (has_no_scan && with_order)).then(Vec::new),
             ..Self::default()
         }
     }

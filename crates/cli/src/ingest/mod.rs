@@ -4,8 +4,10 @@
 //! the rows of this run are taken back, and the store is as it was. A run that is killed leaves its
 //! complete batches; with `--source-id` every failed run does, and the next one continues after
 //! them. With `--follow` a run ends by a signal as by the end of its input, and nothing is undone.
+//! With `--dry-run` rows take the same way up to the table, which checks them and takes none.
 
 mod assumed_unit;
+mod dry_run;
 mod halves;
 mod measure;
 mod report;
@@ -35,6 +37,7 @@ use crate::exit::{Failure, Result, Status};
 use crate::figures::{grouped, rows_text};
 use crate::input::{Input, Reason, Reject, Rejects, SKIP, Wanted, display_name};
 use crate::interrupt;
+use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
 use crate::reserved;
@@ -56,9 +59,10 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
         Err(failure) if args.follow && failure.status().is_signal() => return Ok(()),
         loaded => loaded?,
     };
-    report
-        .print(args.json)
-        .map_err(|failure| failure.with_note(STAYS))
+    report.print(args.json).map_err(|failure| match args.dry_run {
+        true => failure,
+        false => failure.with_note(STAYS),
+    })
 }
 
 /// Loads the files, calling `acknowledge` with the rows of this run that are durable after each
@@ -70,7 +74,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     }
     reserved::refuse(&args.table)?;
     let started = Instant::now();
-    let found = Found::look(&args.store, &args.table)?;
+    let found = Found::look(&args.store, &args.table, args.dry_run)?;
     let mut wanted = wanted(args)?;
     found.check(&mut wanted, args)?;
 
@@ -92,7 +96,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let mut run = Run {
         target: &target,
         rejects: &mut rejects,
-        measure: Measure::of(target.table(), args.order, args.follow),
+        measure: Measure::of(&target, args.order, !args.follow && !args.dry_run),
         acknowledge,
         source,
         is_live: args.follow,
@@ -112,7 +116,9 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         loaded => loaded,
     };
     let reported = loaded.and_then(|()| {
-        target.store().flush()?;
+        if !args.dry_run {
+            target.store().flush()?;
+        }
         let elapsed = started.elapsed();
         let order = match args.order {
             true => Some(measure.finish(target.table())?),
@@ -134,7 +140,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             target.close().map_err(|failure| failure.with_note(STAYS))?;
             Ok(report)
         }
-        Err(failure) if taken_before.is_some() && measure.rows() > 0 => {
+        Err(failure) if taken_before.is_some() && measure.rows() > 0 && !args.dry_run => {
             let rows = rows_text(measure.rows());
             Err(failure.with_note(&format!(
                 "{rows} of this run stay, and a run with the same --source-id goes on after them"
@@ -274,19 +280,29 @@ impl Run<'_> {
     fn append(&mut self, batch: RecordBatch) -> Result<()> {
         let (table, store) = (self.target.table(), self.target.store());
         let time = table.schema().time_column();
+        let batch = match &mut self.source {
+            Some(source) => match source.skip(batch, time)? {
+                Some(rest) => rest,
+                None => return Ok(()),
+            },
+            None => batch,
+        };
         let mut taken = |appended: &Appended, batch: &RecordBatch| {
             self.measure.appended(appended, batch.column(time))?;
             (self.acknowledge)(self.measure.rows());
             Ok(())
         };
-        let Some(source) = &mut self.source else {
-            return commit_in_halves(&batch, &mut |rows| {
+        if self.target.is_dry_run() {
+            let checked = table
+                .check(&batch)
+                .map_err(|error| layout::refusal(table, error))?;
+            return taken(&checked, &batch);
+        }
+        match &mut self.source {
+            Some(source) => source.append(store, table, &batch, &mut taken),
+            None => commit_in_halves(&batch, &mut |rows| {
                 Tried::of(table, table.append(rows), |appended| taken(&appended, rows))
-            });
-        };
-        match source.skip(batch, time)? {
-            Some(rest) => source.append(store, table, &rest, &mut taken),
-            None => Ok(()),
+            }),
         }
     }
 }

@@ -18,8 +18,9 @@ use crate::schema::{columns_json, columns_text};
 
 /// The report of a run.
 pub(crate) struct Report {
-    /// Rows appended.
+    /// Rows appended; in a dry run those that would be.
     pub(crate) rows: u64,
+    pub(super) is_dry_run: bool,
     /// The columns of the table; `None` unless the run created it.
     pub(crate) created: Option<SchemaRef>,
     /// How far from sorted they were, if that was asked for.
@@ -56,6 +57,7 @@ impl Report {
         let found = info.tables.iter().find(|info| info.name == table);
         Ok(Self {
             rows: measure.rows(),
+            is_dry_run: target.is_dry_run(),
             created: target.is_new().then(|| target.schema()),
             order,
             taken_before: None,
@@ -90,9 +92,10 @@ impl Report {
         if as_json {
             return out.json(&self.json());
         }
-        match &self.order {
-            Some(order) => out.line(&sortedness_text(order))?,
-            None => out.line(&rows_line(self.rows))?,
+        let would = if self.is_dry_run { " would be added" } else { "" };
+        out.line(&format!("{}{would}", rows_line(self.rows)))?;
+        if let Some(order) = &self.order {
+            out.line(&sortedness_text(order))?;
         }
         if let Some(created) = &self.created {
             out.line(&format!("{:>11} {}", "columns", columns_text(created)))?;
@@ -125,6 +128,17 @@ impl Report {
                 rows_line(replaced)
             ))?;
         }
+        if self.is_dry_run {
+            out.line("nothing was written: --dry-run")?;
+        } else {
+            self.print_figures(&mut out)?;
+        }
+        self.rejects.print();
+        Ok(())
+    }
+
+    /// Prints what only rows that were written have.
+    fn print_figures(&self, out: &mut Stdout) -> Result<()> {
         if let Some(rate) = rate_line(self.rows, self.rows_per_second()) {
             out.line(&rate)?;
         }
@@ -134,7 +148,6 @@ impl Report {
                 rows_text(self.store_rows)
             ))?;
         }
-        self.rejects.print();
         Ok(())
     }
 
@@ -157,13 +170,18 @@ impl Report {
             object["moved"] = on_grid.moved.into();
             object["collided"] = on_grid.collided.into();
         }
+        // Only rows that were written tell.
+        let unless_dry = |value: Value| if self.is_dry_run { Value::Null } else { value };
         if let Some(replaced) = self.replaced {
-            object["replaced"] = replaced.into();
+            object["replaced"] = unless_dry(replaced.into());
         }
         object["seconds"] = self.elapsed.as_secs_f64().into();
         object["rows_per_second"] = self.rows_per_second().into();
-        object["table_rows"] = self.table_rows.into();
-        object["bytes_per_row"] = self.bytes_per_row().into();
+        object["table_rows"] = unless_dry(self.table_rows.into());
+        object["bytes_per_row"] = unless_dry(self.bytes_per_row().into());
+        if self.is_dry_run {
+            object["dry_run"] = true.into();
+        }
         object
     }
 }

@@ -9,6 +9,9 @@ use arrow_array::{RecordBatch, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, RetentionPause, Snap, Snapshot, Store, Table, TableSchema};
 
+use tempfile::TempDir;
+
+use super::dry_run;
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result};
 use crate::input::{Wanted, listed};
@@ -75,12 +78,16 @@ enum Before {
     Keyed(Mark),
     /// The sparse table, whose rows may be written over.
     Sparse(Snapshot, Option<RetentionPause>),
+    /// What a dry run leaves as it is. The directory is that of a table that stands in for one that
+    /// is to be created.
+    Untouched(Option<TempDir>),
 }
 
 impl Found {
-    /// Looks for the store and table, without changing anything.
-    pub(super) fn look(path: &Path, table: &str) -> Result<Self> {
-        let store = match Store::open(path) {
+    /// Looks for the store and table, without changing anything; in a dry run another process may
+    /// be writing to them.
+    pub(super) fn look(path: &Path, table: &str, is_dry_run: bool) -> Result<Self> {
+        let store = match Options::new().read_only(is_dry_run).open(path) {
             Ok(store) => store,
             // Nothing, or the remains of an interrupted creation. For anything else, creating
             // fails.
@@ -132,10 +139,36 @@ impl Found {
         Ok(())
     }
 
+    /// The table that a dry run checks rows with: the one that exists, or one of the same kind in
+    /// an empty store elsewhere.
+    fn stand_in(self, schema: &SchemaRef, time: Option<&str>, args: &IngestArgs) -> Result<Target> {
+        let (store, table, scratch) = match (self.store, self.table) {
+            (Some(store), Some(table)) => (store, table, None),
+            (found, _) => {
+                if found.is_none() {
+                    dry_run::check_vacant(&self.path)?;
+                }
+                let (store, directory) = dry_run::scratch()?;
+                let table = create_table(&store, schema, time, args)?;
+                (store, table, Some(directory))
+            }
+        };
+        Ok(Target {
+            path: self.path,
+            store,
+            table: table.snapping(layout::snap(&args.layout)),
+            before: Before::Untouched(scratch),
+            allows_missing: args.allow_missing,
+        })
+    }
+
     /// Creates what is not there yet: the store, the table with the columns of `schema`.
     pub(super) fn create(self, schema: &SchemaRef, time: Option<&str>, args: &IngestArgs) -> Result<Target> {
         if self.table.is_none() && time.is_none() {
             return Err(needs_time(schema));
+        }
+        if args.dry_run {
+            return self.stand_in(schema, time, args);
         }
         let Self { path, store, table } = self;
         let table_name = &args.table;
@@ -174,19 +207,7 @@ impl Found {
             }
             None => {
                 let before = created_store.unwrap_or(Before::Store);
-                let created = time
-                    .ok_or_else(|| needs_time(schema))
-                    .and_then(|time| Ok(TableSchema::new(Arc::clone(schema), time)?))
-                    .and_then(|schema| match &args.key {
-                        Some(key) => Ok(schema.with_key(key)?),
-                        None => Ok(schema),
-                    })
-                    .and_then(|schema| {
-                        let layout = layout::asked(&args.layout, schema.time_unit())?.unwrap_or_default();
-                        layout::check_snap(&args.layout, layout)?;
-                        Ok(store.create_table_as(table_name, schema, layout)?)
-                    });
-                match created {
+                match create_table(&store, schema, time, args) {
                     Ok(table) => Ok(Target {
                         path,
                         store,
@@ -203,12 +224,28 @@ impl Found {
                         | Before::Table(..)
                         | Before::Kept
                         | Before::Keyed(_)
-                        | Before::Sparse(..) => failure.after_undo(store::drop_if_there(&store, table_name)),
+                        | Before::Sparse(..)
+                        | Before::Untouched(_) => {
+                            failure.after_undo(store::drop_if_there(&store, table_name))
+                        }
                     }),
                 }
             }
         }
     }
+}
+
+/// Creates the table with the columns of `schema`.
+fn create_table(store: &Store, schema: &SchemaRef, time: Option<&str>, args: &IngestArgs) -> Result<Table> {
+    let time = time.ok_or_else(|| needs_time(schema))?;
+    let schema = TableSchema::new(Arc::clone(schema), time)?;
+    let schema = match &args.key {
+        Some(key) => schema.with_key(key)?,
+        None => schema,
+    };
+    let layout = layout::asked(&args.layout, schema.time_unit())?.unwrap_or_default();
+    layout::check_snap(&args.layout, layout)?;
+    Ok(store.create_table_as(&args.table, schema, layout)?)
 }
 
 impl Target {
@@ -220,9 +257,14 @@ impl Target {
         &self.table
     }
 
-    /// Whether this run created the table.
+    /// Whether this run created the table, or would.
     pub(super) fn is_new(&self) -> bool {
-        matches!(self.before, Before::Nothing { .. } | Before::Store)
+        use Before::{Nothing, Store, Untouched};
+        matches!(self.before, Nothing { .. } | Store | Untouched(Some(_)))
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        matches!(self.before, Before::Untouched(_))
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -300,7 +342,7 @@ impl Target {
         // it.
         let undone = match before {
             Before::Table(mark, _) if mark == table.mark() => Ok(()),
-            Before::Kept => Ok(()),
+            Before::Kept | Before::Untouched(_) => Ok(()),
             Before::Keyed(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(_) => {
                 return failure.with_note(

@@ -9,6 +9,7 @@ mod convert;
 mod count;
 mod crash;
 mod demo;
+mod dry_run;
 mod errors;
 mod feeds;
 mod follow;

@@ -67,7 +67,12 @@ fn a_dry_run_has_done_nothing() {
     place.write("a.csv", "t,n\n1,1\n2,2\n3,3\n");
     place.output("ingest s t a.csv --time t --time-unit s");
     let before = place.contents("s");
-    for arguments in ["delete s t --from @2", "retention s t 1s", "drop s t"] {
+    for arguments in [
+        "delete s t --from @2",
+        "retention s t 1s",
+        "drop s t",
+        "ingest s t a.csv",
+    ] {
         let message = run_unheard(&place, &format!("{arguments} --dry-run")).fails(5);
         assert_eq!(
             message, "standard output: no space left on the disk",

@@ -13,7 +13,7 @@ use super::snapshot::{Snapshot, check_mark, scan, scan_since};
 use crate::engine::Appended;
 use crate::error::{Error, Result};
 use crate::mark::Mark;
-use crate::rows::{Deletion, TableSchema, long_rows};
+use crate::rows::{Deletion, TableSchema, check_row_bytes, long_rows};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable};
 
@@ -143,6 +143,47 @@ impl Table {
         let batch = schema.rows_to_store(batch)?;
         let found = long_rows(schema, &batch, self.row_limit_bytes());
         Ok(found.map(|(row, _)| row).collect())
+    }
+
+    /// Fails if [`append`](Self::append) would refuse the rows of a batch, whatever rows the table
+    /// has. Nothing is written, so the store may be open read-only. The result counts what is known
+    /// without writing: the rows, and those that a sparse table moves or replaces by others of the
+    /// batch.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{ArrayRef, RecordBatch, TimestampSecondArray};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// let times = |times| RecordBatch::try_from_iter_with_nullable([
+    ///     ("at", Arc::new(TimestampSecondArray::from(times)) as ArrayRef, false),
+    /// ]);
+    /// let (on, off) = (times(vec![0, 10])?, times(vec![0, 9])?);
+    /// let schema = bedload::TableSchema::new(on.schema(), "at")?;
+    /// let every = bedload::Layout::Sparse(bedload::Grid::every(10)?);
+    /// let table = store.create_table_as("t", schema, every)?;
+    /// assert_eq!(table.check(&on)?.rows, 2);
+    /// assert!(table.check(&off).is_err(), "there is no row at this time");
+    /// assert_eq!(table.snapping(bedload::Snap::Nearest).check(&off)?.moved, 1);
+    /// assert_eq!(table.range(..)?.count()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The batch does not have the table's columns; a row has no time, or more bytes than
+    /// [`row_limit_bytes`](Self::row_limit_bytes); a time is not on the grid of a sparse table.
+    pub fn check(&self, batch: &RecordBatch) -> Result<Appended> {
+        let schema = &self.table.entry.schema;
+        let batch = schema.rows_to_store(batch)?;
+        let placed = self.table.place(&batch, self.snap)?;
+        check_row_bytes(schema, &batch, 0, self.row_limit_bytes())?;
+        Ok(Appended {
+            rows: batch.num_rows() as u64,
+            moved: placed.as_ref().map_or(0, |placed| placed.moved),
+            collided: placed.as_ref().map_or(0, |placed| placed.collided),
+            ..Appended::default()
+        })
     }
 
     /// How rows are kept.
