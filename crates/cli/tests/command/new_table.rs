@@ -3,6 +3,26 @@
 use crate::harness::Place;
 
 #[test]
+fn a_column_without_a_name_is_named_by_its_place() {
+    let place = Place::new();
+    // As pandas writes a frame whose index has no name.
+    place.write("frame.csv", ",x,\" \"\n2026-03-01 00:00:00,1.5,\n");
+    let report = place.output("ingest s t frame.csv --time column1");
+    assert!(
+        report.contains("columns column1:timestamp(s),x:float64,column3:utf8"),
+        "{report}"
+    );
+    place.output("ingest s t frame.csv");
+    place.write("twice.csv", ",column1\n2026-03-01 00:00:00,1\n");
+    let message = place.run("ingest s u twice.csv --time column1").fails(1);
+    assert_eq!(message, "twice.csv: two columns are named column1");
+    place.write("a.json", "{\"at\":\"2026-03-01\",\"\":1}\n");
+    let message = place.run("ingest s u a.json --time at").fails(1);
+    assert_eq!(message, "the name of column 1 is empty");
+    place.output("ingest s u a.json --time at --columns at");
+}
+
+#[test]
 fn the_report_names_the_columns_of_a_new_table_once() {
     let place = Place::new();
     place.write(

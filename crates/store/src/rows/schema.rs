@@ -86,9 +86,12 @@ impl TableSchema {
     ///
     /// # Errors
     ///
-    /// The time column is missing or no timestamp; two columns have one name, or one is called
-    /// `_sequence`; a type cannot be stored; with the feature `times`, a zone is unknown.
+    /// The time column is missing or no timestamp; two columns have one name, or one has none or is
+    /// called `_sequence`; a type cannot be stored; with the feature `times`, a zone is unknown.
     pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
+        if let Some(unnamed) = schema.fields().iter().position(|field| field.name().is_empty()) {
+            return Err(Error::schema(format!("the name of column {unnamed} is empty")));
+        }
         let schema = Self::in_any_zone(schema, time_column)?;
         #[cfg(feature = "times")]
         super::zones::check(&schema.arrow)?;
@@ -422,6 +425,11 @@ mod tests {
             Field::new("a", DataType::Int8, false),
         ];
         assert_eq!(case(twice, "a"), "two columns are named \"a\"");
+        let unnamed = vec![
+            Field::new("a", stamp.clone(), false),
+            Field::new("", DataType::Int8, false),
+        ];
+        assert_eq!(case(unnamed, "a"), "the name of column 1 is empty");
         assert!(case(vec![Field::new("a", DataType::Int64, false)], "a").contains("must be a timestamp"));
         for odd in [
             DataType::Null,

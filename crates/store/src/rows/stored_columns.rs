@@ -192,11 +192,6 @@ impl TableSchema {
     /// There is no such column; the new name is empty or `_sequence`, or is that of a column.
     pub(crate) fn with_renamed(&self, column: &str, new: &str) -> Result<Self> {
         let renamed = self.stored_position(self.live().position(column)?);
-        if new.is_empty() {
-            return Err(Error::schema(format!(
-                "the new name of column {column:?} is empty"
-            )));
-        }
         self.check_free(new)?;
         let mut fields = self.arrow.fields().to_vec();
         fields[renamed] = Arc::new(Field::clone(&fields[renamed]).with_name(new));
@@ -222,8 +217,11 @@ impl TableSchema {
         self.changed(self.arrow.fields(), live)
     }
 
-    /// Fails if a column has this name.
+    /// Fails if a column has this name, or none can have it.
     fn check_free(&self, name: &str) -> Result<()> {
+        if name.is_empty() {
+            return Err(Error::schema("the new name of a column is empty"));
+        }
         match self.live().arrow.column_with_name(name) {
             Some(_) => Err(Error::schema(format!("the table has a column {name:?}"))),
             None => Ok(()),

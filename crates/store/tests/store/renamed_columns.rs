@@ -260,7 +260,7 @@ fn what_cannot_be_renamed_changes_nothing() {
         ("t", "text", "number", "the table has a column \"number\""),
         ("t", "text", "text", "the table has a column \"text\""),
         ("t", "at", "number", "the table has a column \"number\""),
-        ("t", "text", "", "the new name of column \"text\" is empty"),
+        ("t", "text", "", "the new name of a column is empty"),
         ("t", "text", "_sequence", "\"_sequence\" is the name"),
     ];
     for (name, column, new, reason) in refusals {

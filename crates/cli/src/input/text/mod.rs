@@ -101,6 +101,15 @@ struct Misshapen {
     reject: Reject,
 }
 
+/// A header whose columns without a name, such as the index that pandas writes, have one by their
+/// place.
+fn with_names(mut header: Vec<String>) -> Vec<String> {
+    for (place, name) in header.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
+        *name = format!("column{}", place + 1);
+    }
+    header
+}
+
 /// Fails if the header is one unwanted column that another separator would divide.
 fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()> {
     let [column] = header else { return Ok(()) };
@@ -129,6 +138,7 @@ impl TextRows {
     pub(super) fn open_csv(name: String, text: Box<dyn Text>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
         if let Some(header) = wanted.header.clone() {
+            let header = with_names(header);
             let rows = Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)?;
             if rows.held.len() == 0 && rows.misshapen.is_empty() {
                 warn(&format!("{}: is empty", rows.name));
@@ -159,6 +169,7 @@ impl TextRows {
             .map(|field| std::str::from_utf8(held.field(0, field)).map(|name| name.trim().to_owned()))
             .collect::<Result<_, _>>()
             .map_err(|_| Failure::input(format!("{name}:1: the header is not UTF-8; this is no CSV text")))?;
+        let header = with_names(header);
         refuse_undivided(&name, &header, &wanted)?;
         Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)
     }
