@@ -28,8 +28,7 @@ pub(crate) fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
     for part in split_at_commas(text)? {
         let (name, data_type) =
             split_name_and_type(part)?.ok_or_else(|| format!("`{part}` is not of the form name:type"))?;
-        let data_type = parse_type(data_type)
-            .ok_or_else(|| format!("`{data_type}` is not a column type; there are {TYPES}"))?;
+        let data_type = parse_type(data_type)?;
         if fields.iter().any(|field| *field.name() == name) {
             return Err(format!("column {name} is named twice"));
         }
@@ -82,8 +81,8 @@ fn split_at_commas(text: &str) -> Result<Vec<&str>, String> {
     }
 }
 
-fn parse_type(text: &str) -> Option<DataType> {
-    Some(match text.to_ascii_lowercase().as_str() {
+fn parse_type(text: &str) -> Result<DataType, String> {
+    Ok(match text.to_ascii_lowercase().as_str() {
         "bool" | "boolean" => DataType::Boolean,
         "int8" => DataType::Int8,
         "int16" => DataType::Int16,
@@ -99,7 +98,12 @@ fn parse_type(text: &str) -> Option<DataType> {
         "utf8" | "text" | "string" => DataType::Utf8,
         "binary" | "bytes" => DataType::Binary,
         "date32" | "date" => DataType::Date32,
-        _ => return parse_timestamp(text).or_else(|| parse_decimal(text)),
+        _ => match parse_timestamp(text) {
+            Some(timestamp) => in_known_zone(timestamp)
+                .map_err(|error| format!("`{text}`: {error}; zones are such as Europe/Vienna or +02:00"))?,
+            None => parse_decimal(text)
+                .ok_or_else(|| format!("`{text}` is not a column type; there are {TYPES}"))?,
+        },
     })
 }
 
@@ -112,7 +116,7 @@ fn parse_timestamp(text: &str) -> Option<DataType> {
         Some((unit, zone)) => (unit, Some(Arc::from(zone.trim()))),
         None => (arguments, None),
     };
-    in_known_zone(DataType::Timestamp(parse_unit(unit.trim())?, zone)).ok()
+    Some(DataType::Timestamp(parse_unit(unit.trim())?, zone))
 }
 
 /// A type under which values can be stored and written again: the zone of a timestamp by a name
@@ -227,6 +231,11 @@ mod tests {
         ] {
             assert!(parse_columns(text).is_err(), "{text}");
         }
-        assert!(parse_columns("a:timestamp(s, Mars/Olympus)").is_err());
+        let unknown = parse_columns("a:timestamp(s, Mars/Olympus)").unwrap_err();
+        assert_eq!(
+            unknown,
+            "`timestamp(s, Mars/Olympus)`: there is no time zone \"Mars/Olympus\"; zones are such as \
+             Europe/Vienna or +02:00"
+        );
     }
 }
