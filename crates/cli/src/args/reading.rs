@@ -82,7 +82,8 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 
-    /// A file to write instead of standard output; with --partition, a directory
+    /// A file to write instead of standard output, compressed if the name of a text ends in .gz;
+    /// with --partition, a directory
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
@@ -14,8 +16,14 @@ use crate::unfinished;
 /// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap
 /// errors in their own.
 pub(crate) struct Destination {
-    target: Target,
+    encoding: Encoding,
     last_error: LastError,
+}
+
+/// The bytes of an answer as its target has them.
+enum Encoding {
+    Plain(Target),
+    Gzip(Box<GzEncoder<Target>>),
 }
 
 enum Target {
@@ -77,32 +85,29 @@ impl LastError {
 
 impl Destination {
     pub(super) fn stdout() -> Self {
-        Self {
-            target: Target::Stdout(BufWriter::new(io::stdout())),
-            last_error: LastError::default(),
-        }
+        Self::plain(Target::Stdout(BufWriter::new(io::stdout())))
     }
 
     /// A file beside `path`, which takes its name at the end. A device, a pipe or an open
     /// descriptor is written at once.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
-        let target = if let Some(open) = descriptor::find(path)? {
-            Target::Device(BufWriter::new(open))
-        } else if is_device(path) {
-            Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
-        } else {
-            // A link stays a link, and its target is replaced or created.
-            let path = fs::canonicalize(path).or_else(|_| end_of_links(path))?;
-            if path.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            let unfinished = BufWriter::new(unfinished::file(&path)?);
-            Target::File { path, unfinished }
-        };
+        Target::file(path).map(Self::plain)
+    }
+
+    /// As [`file`](Self::file), compressed.
+    pub(super) fn gzip(path: &Path) -> io::Result<Self> {
+        let encoder = GzEncoder::new(Target::file(path)?, Compression::default());
         Ok(Self {
-            target,
+            encoding: Encoding::Gzip(Box::new(encoder)),
             last_error: LastError::default(),
         })
+    }
+
+    fn plain(target: Target) -> Self {
+        Self {
+            encoding: Encoding::Plain(target),
+            last_error: LastError::default(),
+        }
     }
 
     pub(super) fn last_error(&self) -> LastError {
@@ -111,13 +116,9 @@ impl Destination {
 
     /// Everything has been written.
     pub(crate) fn finish(self) -> io::Result<()> {
-        let finished = match self.target {
-            Target::Stdout(mut stdout) => stdout.flush(),
-            Target::Device(mut device) => device.flush(),
-            Target::File { path, unfinished } => unfinished
-                .into_inner()
-                .map_err(io::IntoInnerError::into_error)
-                .and_then(|file| unfinished::persist(file, &path)),
+        let finished = match self.encoding {
+            Encoding::Plain(target) => target.finish(),
+            Encoding::Gzip(encoder) => encoder.finish().and_then(Target::finish),
         };
         self.last_error.keep(finished)
     }
@@ -125,20 +126,68 @@ impl Destination {
 
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.target {
-            Target::Stdout(stdout) => stdout.write(bytes),
-            Target::Device(device) => device.write(bytes),
-            Target::File { unfinished, .. } => unfinished.write(bytes),
+        let written = match &mut self.encoding {
+            Encoding::Plain(target) => target.write(bytes),
+            Encoding::Gzip(encoder) => encoder.write(bytes),
         };
         self.last_error.keep(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = match &mut self.target {
-            Target::Stdout(stdout) => stdout.flush(),
-            Target::Device(device) => device.flush(),
-            Target::File { unfinished, .. } => unfinished.flush(),
+        let flushed = match &mut self.encoding {
+            Encoding::Plain(target) => target.flush(),
+            // No one reads it before it is whole, and a flush costs compression.
+            Encoding::Gzip(encoder) if matches!(encoder.get_ref(), Target::File { .. }) => Ok(()),
+            Encoding::Gzip(encoder) => encoder.flush(),
         };
         self.last_error.keep(flushed)
+    }
+}
+
+impl Target {
+    fn file(path: &Path) -> io::Result<Self> {
+        if let Some(open) = descriptor::find(path)? {
+            return Ok(Self::Device(BufWriter::new(open)));
+        }
+        if is_device(path) {
+            let device = OpenOptions::new().write(true).open(path)?;
+            return Ok(Self::Device(BufWriter::new(device)));
+        }
+        // A link stays a link, and its target is replaced or created.
+        let path = fs::canonicalize(path).or_else(|_| end_of_links(path))?;
+        if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let unfinished = BufWriter::new(unfinished::file(&path)?);
+        Ok(Self::File { path, unfinished })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Stdout(mut stdout) => stdout.flush(),
+            Self::Device(mut device) => device.flush(),
+            Self::File { path, unfinished } => unfinished
+                .into_inner()
+                .map_err(io::IntoInnerError::into_error)
+                .and_then(|file| unfinished::persist(file, &path)),
+        }
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::Device(device) => device.write(bytes),
+            Self::File { unfinished, .. } => unfinished.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::Device(device) => device.flush(),
+            Self::File { unfinished, .. } => unfinished.flush(),
+        }
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod stdout;
 mod table;
 mod writable;
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -59,33 +58,56 @@ const OTHER_FORMATS: [&str; 13] = [
 
 impl Format {
     /// Returns the format that was asked for; if none was, the one that the extension of the file
-    /// names, or a table.
+    /// names, before `.gz` if it ends so, or a table.
     ///
     /// # Errors
     ///
-    /// The extension names a format that is not written.
+    /// The extension names a format that is not written, or not compressed.
     pub fn chosen(given: Option<Self>, file: Option<&Path>) -> Result<Self> {
+        let is_gzip = file.is_some_and(is_gzip);
         if let Some(format) = given {
-            return Ok(format);
+            return match is_gzip && !format.is_text() {
+                true => Err(Failure::usage(format!(
+                    "a file of the format {} is not compressed by gzip: leave .gz out of its name",
+                    format.extension()
+                ))),
+                false => Ok(format),
+            };
         }
-        let Some(extension) = file.and_then(Path::extension).and_then(OsStr::to_str) else {
-            return Ok(Self::Table);
+        let name = match is_gzip {
+            true => file.and_then(Path::file_stem).map(Path::new),
+            false => file,
         };
-        let extension = extension.to_ascii_lowercase();
-        match extension.as_str() {
-            "csv" => Ok(Self::Csv),
-            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
-            #[cfg(feature = "formats")]
-            "parquet" => Ok(Self::Parquet),
-            #[cfg(feature = "formats")]
-            "arrow" | "feather" | "ipc" => Ok(Self::Arrow),
-            #[cfg(feature = "formats")]
-            "arrows" => Ok(Self::ArrowStream),
-            other if OTHER_FORMATS.contains(&other) => Err(Failure::usage(format!(
-                "a file named .{other} is not written; name a --format, or another file"
+        let extension = name.and_then(extension).unwrap_or_default();
+        match (Self::named(&extension), is_gzip) {
+            (Some(format), false) => Ok(format),
+            (Some(format), true) if format.is_text() => Ok(format),
+            (None, false) if !OTHER_FORMATS.contains(&extension.as_str()) => Ok(Self::Table),
+            (_, is_gzip) => Err(Failure::usage(format!(
+                "a file named .{} is not written; name a --format, or another file",
+                if is_gzip { "gz" } else { &extension }
             ))),
-            _ => Ok(Self::Table),
         }
+    }
+
+    /// The format whose files have this extension.
+    fn named(extension: &str) -> Option<Self> {
+        match extension {
+            "csv" => Some(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            #[cfg(feature = "formats")]
+            "parquet" => Some(Self::Parquet),
+            #[cfg(feature = "formats")]
+            "arrow" | "feather" | "ipc" => Some(Self::Arrow),
+            #[cfg(feature = "formats")]
+            "arrows" => Some(Self::ArrowStream),
+            _ => None,
+        }
+    }
+
+    /// Whether its files are text, which may be compressed as a whole.
+    fn is_text(self) -> bool {
+        matches!(self, Self::Table | Self::Csv | Self::Json)
     }
 
     /// How the names of its files end.
@@ -102,6 +124,16 @@ impl Format {
             Self::ArrowStream => "arrows",
         }
     }
+}
+
+/// The extension of a file, in small letters.
+fn extension(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+/// Whether a file is to be compressed by gzip.
+fn is_gzip(path: &Path) -> bool {
+    extension(path).as_deref() == Some("gz")
 }
 
 /// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not
@@ -125,17 +157,19 @@ enum Sink {
 }
 
 impl Answer {
-    /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. In
-    /// CSV, `null` stands for no value.
+    /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. A
+    /// text in a file whose name ends in `.gz` is compressed. In CSV, `null` stands for no value.
     ///
     /// # Errors
     ///
     /// The file cannot be created, or standard output is closed.
     pub fn begin(format: Format, path: Option<&Path>, schema: &SchemaRef, null: &str) -> Result<Self> {
         let destination = match path {
-            Some(path) => Destination::file(path).map_err(|error| Failure::io(path, &error))?,
-            None => Destination::stdout(),
+            Some(path) if format.is_text() && is_gzip(path) => Destination::gzip(path),
+            Some(path) => Destination::file(path),
+            None => Ok(Destination::stdout()),
         };
+        let destination = destination.map_err(|error| Failure::io(path.unwrap_or(Path::new("")), &error))?;
         let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let last_error = destination.last_error();
         let sink = match format {

@@ -1,8 +1,11 @@
 //! `--output`: permissions and links of the file that is replaced, and files that are not.
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Command;
+
+use flate2::read::GzDecoder;
 
 use crate::harness::{Outcome, Place};
 
@@ -71,11 +74,68 @@ fn the_extension_of_a_file_names_its_format() {
             .unwrap()
             .starts_with(b"t,n\n")
     );
-    for name in ["out.csv.gz", "out.xlsx", "out.tsv"] {
+    for name in [
+        "out.gz",
+        "out.txt.gz",
+        "out.parquet.gz",
+        "out.csv.zst",
+        "out.xlsx",
+        "out.tsv",
+    ] {
         let message = place.run(&format!("query s t --output {name}")).fails(2);
         assert!(message.contains("name a --format"), "{message}");
         assert!(!place.path(name).exists(), "{name}");
     }
+}
+
+#[test]
+fn text_in_a_file_named_gz_is_compressed() {
+    let place = with_store();
+    for (options, name) in [
+        ("", "out.csv.gz"),
+        ("", "out.CSV.GZ"),
+        ("", "out.json.gz"),
+        ("", "out.jsonl.gz"),
+        ("", "out.ndjson.gz"),
+        ("--format csv", "out.gz"),
+        ("--format table", "out.txt.gz"),
+    ] {
+        place.output(&format!("query s t {options} --output {name}"));
+        let mut text = String::new();
+        let file = fs::File::open(place.path(name)).unwrap();
+        GzDecoder::new(file).read_to_string(&mut text).unwrap();
+        let format = match name {
+            "out.txt.gz" => "table",
+            name if name.contains("js") => "json",
+            _ => "csv",
+        };
+        assert_eq!(
+            text,
+            place.output(&format!("query s t --format {format}")),
+            "{name}"
+        );
+        if format != "table" {
+            place.output(&format!("ingest {format} t {name} --time t --time-unit s"));
+        }
+    }
+    let message = place
+        .run("query s t --format parquet --output out.parquet.gz")
+        .fails(2);
+    assert!(message.ends_with("leave .gz out of its name"), "{message}");
+
+    // A file that cannot be finished leaves the old one.
+    symlink("/dev/full", place.path("full.csv.gz")).unwrap();
+    let message = place.run("query s t --output full.csv.gz").fails(5);
+    assert_eq!(message, "full.csv.gz: no space left on the disk");
+    place.output("ingest s t a.csv --schema t:timestamp(s)");
+    let line = "ulimit -f 0; trap '' XFSZ; exec $0 query s t --output out.csv.gz";
+    let before = fs::read(place.path("out.csv.gz")).unwrap();
+    let message = shell(&place, line).fails(5);
+    assert_eq!(message, "out.csv.gz: the file would exceed the size limit");
+    assert_eq!(fs::read(place.path("out.csv.gz")).unwrap(), before);
+    let names = fs::read_dir(place.path("")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.contains("unfinished")));
 }
 
 #[test]

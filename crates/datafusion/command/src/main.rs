@@ -57,7 +57,7 @@ struct Arguments {
     #[arg(long, value_name = "TEXT", default_value = "")]
     null: String,
 
-    /// A file to write instead of standard output
+    /// A file to write instead of standard output, compressed if the name of a text ends in .gz
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
