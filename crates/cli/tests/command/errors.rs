@@ -212,14 +212,15 @@ fn a_time_that_is_none_is_named_with_file_and_line() {
     ] {
         assert_eq!(
             place.run(arguments).fails(1),
-            "worst.csv:2: `soon` in column t is not a time"
+            "worst.csv:2: `soon` in column t is not a time; the first rows do not tell the type of the column: give \
+             it with --schema 't:timestamp(…)'"
         );
     }
     place.write("none.csv", "t,n\n");
     let message = place.run("ingest s t none.csv --time t").fails(1);
     assert_eq!(
         message,
-        "none.csv: no rows to tell the type of column t: give it with --schema"
+        "none.csv: no rows to tell the type of column t: give it with --schema 't:timestamp(…)'"
     );
 
     place.write("empty.csv", "t,text\n2013-01-01,a\n,\"b\n\"\n");

@@ -3,6 +3,71 @@
 use crate::harness::Place;
 
 #[test]
+fn a_sample_without_a_sound_row_needs_types() {
+    let place = Place::new();
+    let bad = |row: &str| [row; 70_000].concat();
+    let advice = "the first rows do not tell the type of the column: give it with --schema 't:timestamp(…)'";
+    for (file, rows, sound, detail) in [
+        (
+            "text.csv",
+            bad("soon,1\n"),
+            "2026-03-01,2\n",
+            "`soon` in column t is not a time",
+        ),
+        ("none.csv", bad(",1\n"), "2026-03-01,2\n", "no time in column t"),
+        (
+            "width.csv",
+            bad("1\n"),
+            "2026-03-01,2\n",
+            "1 fields, where the header has 2",
+        ),
+    ] {
+        place.write(file, format!("t,n\n{rows}{sound}"));
+        let ingest = format!("ingest s {file} {file} --time t --on-error skip --json");
+        assert_eq!(
+            place.run(&ingest).fails(1),
+            format!("{file}:2: {detail}; {advice}")
+        );
+        assert!(!place.path("s").exists());
+        let report = place.json(&format!("{ingest} --schema t:timestamp(s)"));
+        assert_eq!(
+            (&report["rows"], &report["skipped"]["rows"]),
+            (&1.into(), &70_000.into())
+        );
+        std::fs::remove_dir_all(place.path("s")).unwrap();
+    }
+    place.write(
+        "a.json",
+        format!("{}{{\"t\":\"2026-03-01\"}}\n", bad("{\"t\":x}\n")),
+    );
+    let ingest = "ingest s t a.json --time t --on-error skip";
+    let message = place.run(ingest).fails(1);
+    let advice = "; the first lines name no column: give --columns, and the types with --schema";
+    assert!(
+        message.starts_with("a.json:1:") && message.ends_with(advice),
+        "{message}"
+    );
+    place.output(&format!("{ingest} --columns t --schema t:timestamp(s)"));
+}
+
+#[test]
+fn an_unknown_zone_is_named() {
+    let place = Place::new();
+    place.write("a.csv", "t\n2026-03-01\n");
+    let message = place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            "a.csv",
+            "--time=t",
+            "--schema=t:timestamp(s, Mars)",
+        ])
+        .fails(2);
+    assert!(message.contains("there is no time zone \"Mars\""), "{message}");
+}
+
+#[test]
 fn a_column_without_a_name_is_named_by_its_place() {
     let place = Place::new();
     // As pandas writes a frame whose index has no name.

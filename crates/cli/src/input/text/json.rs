@@ -173,7 +173,7 @@ impl ObjectReader {
             && let Some(Err(reject)) = self.sample.front().map(parse)
         {
             return Err(Failure::input(format!(
-                "{}:{}: {}",
+                "{}:{}: {}; the first lines name no column: give --columns, and the types with --schema",
                 self.name, reject.place, reject.detail
             )));
         }

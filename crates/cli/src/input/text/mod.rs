@@ -276,18 +276,22 @@ impl TextRows {
     /// Why the type of the time column cannot be inferred.
     fn no_time(&self, name: &str, place: usize, no_time: NoTime) -> Failure {
         let file = &self.name;
+        let remedy = format!("give it with --schema '{name}:timestamp(…)'");
         let message = match no_time {
             NoTime::Numbers => {
-                format!(
+                return Failure::input(format!(
                     "{file}: column {name} holds numbers: say what one unit is, with --time-unit s, ms, us or ns"
-                )
+                ));
+            }
+            NoTime::Texts if self.held_rows() == 0 => {
+                return Failure::input(format!(
+                    "{file}: no rows to tell the type of column {name}: {remedy}"
+                ));
             }
             NoTime::Texts if self.held.len() > 0 => {
                 let line = self.field_line(0, place);
                 match String::from_utf8_lossy(self.unmarked(self.held.field(0, place))) {
-                    text if text.is_empty() => {
-                        format!("{file}:{line}: no time in column {name}, nor in the rows behind")
-                    }
+                    text if text.is_empty() => format!("{file}:{line}: no time in column {name}"),
                     text => {
                         let detail = format!("`{}` in column {name} is not a time", excerpt(&text));
                         match has_exponent(&text) {
@@ -297,12 +301,17 @@ impl TextRows {
                     }
                 }
             }
-            NoTime::Texts => match self.misshapen.first() {
-                Some(Misshapen { reject, .. }) => format!("{file}:{}: {}", reject.place, reject.detail),
-                None => format!("{file}: no rows to tell the type of column {name}: give it with --schema"),
-            },
+            NoTime::Texts => {
+                let misshapen = self.misshapen.iter().map(|row| &row.reject);
+                let first = misshapen
+                    .map(|reject| format!("{file}:{}: {}", reject.place, reject.detail))
+                    .next();
+                first.unwrap_or_default()
+            }
         };
-        Failure::input(message)
+        Failure::input(message).with_note(&format!(
+            "the first rows do not tell the type of the column: {remedy}"
+        ))
     }
 
     fn is_json(&self) -> bool {
