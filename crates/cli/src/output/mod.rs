@@ -142,6 +142,8 @@ pub struct Answer {
     sink: Sink,
     name: String,
     last_error: destination::LastError,
+    /// Rows that were given to it.
+    rows: u64,
 }
 
 enum Sink {
@@ -207,6 +209,7 @@ impl Answer {
             sink,
             name,
             last_error,
+            rows: 0,
         };
         // CSV has its header even if no row follows.
         answer.write(&RecordBatch::new_empty(SchemaRef::clone(schema)))?;
@@ -219,10 +222,14 @@ impl Answer {
     ///
     /// The disk fails or is full; a value cannot be written in this format.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if matches!(self.sink, Sink::Table(_) | Sink::Csv(_) | Sink::Json(_)) {
+            writable::check(batch, self.rows)?;
+        }
+        self.rows += batch.num_rows() as u64;
         let written = match &mut self.sink {
-            Sink::Table(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
-            Sink::Csv(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
-            Sink::Json(writer) => as_texts(batch).and_then(|rows| writer.write(&rows)),
+            Sink::Table(writer) => old_offsets::in_utc(batch).and_then(|rows| writer.write(&rows)),
+            Sink::Csv(writer) => old_offsets::in_utc(batch).and_then(|rows| writer.write(&rows)),
+            Sink::Json(writer) => old_offsets::in_utc(batch).and_then(|rows| writer.write(&rows)),
             #[cfg(feature = "formats")]
             Sink::Parquet(writer) => writer.write(batch),
             #[cfg(feature = "formats")]
@@ -256,6 +263,7 @@ impl Answer {
             sink,
             name,
             last_error,
+            ..
         } = self;
         let destination = match sink {
             Sink::Table(writer) => writer.finish(),
@@ -275,14 +283,8 @@ impl Answer {
     }
 }
 
-/// Rows whose values have texts that say what they are.
-fn as_texts(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    writable::check(batch)?;
-    old_offsets::in_utc(batch)
-}
-
 /// An error of a writer is one of the system, if the system reported one, and else one of the
-/// values: a time or a duration that the format cannot say.
+/// values: one that the format has no form for.
 fn failure(name: &str, last_error: &destination::LastError, error: &ArrowError) -> Failure {
     match (last_error.take(), error) {
         (Some(system), _) => Failure::output(name, &system),

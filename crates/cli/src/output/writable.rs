@@ -4,19 +4,56 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, RecordBatch, downcast_temporal_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, downcast_temporal_array};
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType};
+use bedload_times::unit_name;
+
+use crate::exit::{Failure, Result};
 
 /// The text that a duration without one gets.
 const NO_DURATION: &str = "<invalid>";
 
-/// Fails if a value of the rows has no text.
-pub(super) fn check(batch: &RecordBatch) -> Result<(), ArrowError> {
-    let columns = batch.columns().iter();
-    let mut timed = columns.filter(|column| has_times(column.data_type()));
-    timed.try_for_each(|column| check_column(column.as_ref(), &|_| true))
+/// Fails if a value of the rows, which come after `rows_before` others, has no text.
+pub(super) fn check(batch: &RecordBatch, rows_before: u64) -> Result<()> {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    let mut timed = columns.filter(|(_, column)| has_times(column.data_type()));
+    timed.try_for_each(|(field, column)| {
+        let Err(error) = check_column(column.as_ref(), &|_| true) else {
+            return Ok(());
+        };
+        let has_none = |row: &usize| check_column(column.slice(*row, 1).as_ref(), &|_| true).is_err();
+        let row = (0..column.len()).find(has_none).unwrap_or_default();
+        let value = described(&column.slice(row, 1)).unwrap_or_else(|| error.to_string());
+        Err(Failure::input(format!(
+            "row {} of the answer has no text for the value in column {}: {value}; leave out such rows or the \
+             column, which bedload query --format arrow writes",
+            rows_before + row as u64 + 1,
+            field.name()
+        )))
+    })
+}
+
+/// A value without a text in words, from a column of one row; `None` if it is within another.
+fn described(column: &ArrayRef) -> Option<String> {
+    let ticks = cast(column, &DataType::Int64).ok()?;
+    let ticks = ticks.as_primitive_opt::<Int64Type>()?.value(0);
+    Some(match column.data_type() {
+        DataType::Timestamp(unit, _) => {
+            format!("{ticks} {} since 1970, beyond the calendar", unit_name(*unit))
+        }
+        DataType::Date32 => format!("{ticks} days since 1970, beyond the calendar"),
+        DataType::Date64 => format!("{ticks} ms since 1970, beyond the calendar"),
+        DataType::Time32(unit) | DataType::Time64(unit) => {
+            format!("{ticks} {}, no time of day", unit_name(*unit))
+        }
+        DataType::Duration(unit) => format!(
+            "{ticks} {}, more milliseconds than 64 bits hold",
+            unit_name(*unit)
+        ),
+        _ => return None,
+    })
 }
 
 /// Whether values of a type are times or durations, or have some within.
@@ -34,7 +71,7 @@ fn has_times(kind: &DataType) -> bool {
 
 /// Fails if one of the values that `is_shown` chooses has no text. A value under a null may be
 /// anything.
-fn check_column(column: &dyn Array, is_shown: &dyn Fn(usize) -> bool) -> Result<(), ArrowError> {
+fn check_column(column: &dyn Array, is_shown: &dyn Fn(usize) -> bool) -> std::result::Result<(), ArrowError> {
     let is_shown = |row: usize| is_shown(row) && column.is_valid(row);
     let mut rows = (0..column.len()).filter(|&row| is_shown(row));
     let check_all = |values: &dyn Array| check_column(values, &|_| true);
@@ -56,7 +93,7 @@ fn check_column(column: &dyn Array, is_shown: &dyn Fn(usize) -> bool) -> Result<
 
 /// Fails if the value of one of the rows has no text. Values that have one are a single range, so
 /// the least and the greatest tell of all.
-fn check_extremes(column: &dyn Array, rows: &[usize]) -> Result<(), ArrowError> {
+fn check_extremes(column: &dyn Array, rows: &[usize]) -> std::result::Result<(), ArrowError> {
     let extremes = downcast_temporal_array!(
         column => extremes(rows, |row| column.value(row)),
         DataType::Duration(_) => {
@@ -89,8 +126,8 @@ mod tests {
     use arrow_array::builder::{MapBuilder, StringBuilder, TimestampSecondBuilder};
     use arrow_array::types::{Int32Type, TimestampSecondType};
     use arrow_array::{
-        ArrayRef, Date32Array, DictionaryArray, DurationMillisecondArray, DurationNanosecondArray,
-        DurationSecondArray, Int32Array, ListArray, StructArray, Time32SecondArray, TimestampSecondArray,
+        Date32Array, DictionaryArray, DurationMillisecondArray, DurationNanosecondArray, DurationSecondArray,
+        Int32Array, ListArray, StructArray, Time32SecondArray, TimestampSecondArray,
     };
     use arrow_schema::{Field, TimeUnit};
 
@@ -98,7 +135,7 @@ mod tests {
 
     fn is_writable(column: impl Array + 'static) -> bool {
         let column: ArrayRef = Arc::new(column);
-        check(&RecordBatch::try_from_iter([("v", column)]).unwrap()).is_ok()
+        check(&RecordBatch::try_from_iter([("v", column)]).unwrap(), 0).is_ok()
     }
 
     #[test]
@@ -127,6 +164,33 @@ mod tests {
             i64::MAX,
             i64::MIN
         ])));
+    }
+
+    #[test]
+    fn the_row_and_the_value_are_named() {
+        let named = |column: ArrayRef, value: &str| {
+            let rows = RecordBatch::try_from_iter([("v", column)]).unwrap();
+            let message = check(&rows, 10).unwrap_err().to_string();
+            let expected = format!("row 12 of the answer has no text for the value in column v: {value}; ");
+            assert!(message.starts_with(&expected), "{message}");
+        };
+        let zoned = TimestampSecondArray::from(vec![0, i64::MAX]).with_timezone("UTC");
+        named(
+            Arc::new(zoned),
+            "9223372036854775807 s since 1970, beyond the calendar",
+        );
+        named(
+            Arc::new(Date32Array::from(vec![0, i32::MAX])),
+            "2147483647 days since 1970, beyond the calendar",
+        );
+        named(
+            Arc::new(Time32SecondArray::from(vec![0, 86_400])),
+            "86400 s, no time of day",
+        );
+        named(
+            Arc::new(DurationSecondArray::from(vec![0, i64::MIN])),
+            "-9223372036854775808 s, more milliseconds than 64 bits hold",
+        );
     }
 
     #[test]

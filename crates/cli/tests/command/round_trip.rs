@@ -219,7 +219,8 @@ fn a_duration_that_has_no_text_is_an_error() {
         let message = place
             .run(&format!("query s t --format {format} --output out"))
             .fails(1);
-        assert!(message.contains("a duration is too long"), "{format}: {message}");
+        let value = "row 2 of the answer has no text for the value in column d: 9223372036854775807 s, ";
+        assert!(message.starts_with(value), "{format}: {message}");
         assert!(!place.path("out").exists());
     }
     place.output("query s t --format arrow --output out");
