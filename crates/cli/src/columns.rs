@@ -18,6 +18,7 @@ pub(crate) fn add(args: &AddColumnsArgs) -> Result<()> {
     let columns = schema::parse_columns(&args.columns).map_err(Failure::usage)?;
     let names: Vec<String> = columns.iter().map(|column| column.name().clone()).collect();
     let store = store::open(&args.store)?;
+    store::table(&store, &args.table)?;
     interrupt::check()?;
     drop(store.add_columns(&args.table, columns)?);
     interrupt::done();
@@ -43,6 +44,7 @@ pub(crate) fn rename(args: &RenameColumnArgs) -> Result<()> {
     interrupt::catch()?;
     reserved::refuse(&args.table)?;
     let store = store::open(&args.store)?;
+    store::table(&store, &args.table)?;
     interrupt::check()?;
     drop(store.rename_column(&args.table, &args.column, &args.new)?);
     interrupt::done();
@@ -67,6 +69,7 @@ pub(crate) fn drop_one(args: &DropColumnArgs) -> Result<()> {
     interrupt::catch()?;
     reserved::refuse(&args.table)?;
     let store = store::open(&args.store)?;
+    store::table(&store, &args.table)?;
     interrupt::check()?;
     drop(store.drop_column(&args.table, &args.column)?);
     interrupt::done();

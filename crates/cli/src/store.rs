@@ -13,6 +13,7 @@ use bedload_times::{Clock, nanos_per_tick};
 
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status, plain};
+use crate::input::listed;
 
 /// Opens a store that is there.
 pub(crate) fn open(path: &Path) -> Result<Store> {
@@ -42,12 +43,11 @@ pub(crate) fn table(store: &Store, name: &str) -> Result<Table> {
     store.table(name).map_err(|error| match error {
         Error::NoSuchTable { .. } => {
             let tables = store.tables();
-            let there = if tables.is_empty() {
-                "it has none".to_owned()
-            } else {
-                tables.join(", ")
+            let there = match tables.is_empty() {
+                true => ", nor any other".to_owned(),
+                false => format!("; there are: {}", listed(&tables)),
             };
-            Failure::input(format!("the store has no table {name}; there are: {there}"))
+            Failure::input(format!("the store has no table {name}{there}"))
         }
         error => error.into(),
     })

@@ -29,6 +29,7 @@ pub(crate) fn rename(args: &RenameArgs) -> Result<()> {
     reserved::refuse(&args.table)?;
     reserved::refuse(&args.new)?;
     let store = store::open(&args.store)?;
+    store::table(&store, &args.table)?;
     interrupt::check()?;
     store.rename_table(&args.table, &args.new)?;
     interrupt::done();

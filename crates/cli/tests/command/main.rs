@@ -18,6 +18,7 @@ mod harness;
 mod hostile;
 mod ingest;
 mod manual;
+mod missing;
 mod new_rows;
 mod new_table;
 mod output;

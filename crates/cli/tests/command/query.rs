@@ -111,6 +111,9 @@ fn deleted_rows_are_gone() {
     assert_eq!(numbers(&place, "").len(), 20);
     let done = place.output("delete s t --from @3 --to @5");
     assert_eq!(done, format!("{said}deleted 4 rows\n"));
+    // The rows on both sides are still there.
+    let again = place.output("delete s t --from @3 --to @5");
+    assert_eq!(again, format!("0{}deleted 0 rows\n", &said[1..]));
     assert_eq!(numbers(&place, "--from @2 --to @6"), [6, 16, 5, 15]);
     let preview = place.json("delete s t --from @8 --json --dry-run");
     assert_eq!((&preview["rows"], &preview["deleted"]), (&4.into(), &0.into()));
