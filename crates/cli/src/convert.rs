@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use arrow_array::{RecordBatch, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_schema::{Field, FieldRef, Schema};
 use bedload::{Error, Layout, Store, Table, TableSchema};
-use bedload_casts::{Error as CastError, cast, check};
-use bedload_times::{Zone, nanos_per_tick};
+use bedload_casts::Error as CastError;
+use bedload_times::nanos_per_tick;
 use serde_json::json;
 
 use crate::args::ConvertArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::rows_text;
+use crate::input::excerpt;
 use crate::interrupt;
 use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::reserved::{self, UNFINISHED};
+use crate::retyped::{self, Refused};
 use crate::schema;
 use crate::store;
 
@@ -189,8 +191,8 @@ impl Changed {
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let fields = self.schema.arrow().fields().iter();
         let column = |(field, source): (&FieldRef, &Option<usize>)| match source {
-            Some(column) => cast(batch.column(*column), field.data_type(), clock(field).as_ref())
-                .map_err(|error| self.refused(&error, field, batch)),
+            Some(column) => retyped::column(batch.column(*column), field)
+                .map_err(|refused| self.refused(&refused, field, batch)),
             None => Ok(new_null_array(field.data_type(), batch.num_rows())),
         };
         let columns = fields.zip(&self.sources).map(column).collect::<Result<_>>()?;
@@ -199,20 +201,29 @@ impl Changed {
     }
 
     /// Why a column of some rows does not become one of the new table.
-    fn refused(&self, error: &CastError, field: &Field, batch: &RecordBatch) -> Failure {
+    fn refused(&self, refused: &Refused, field: &Field, batch: &RecordBatch) -> Failure {
         let (name, to) = (field.name(), schema::type_name(field.data_type()));
         let time = |row: usize| {
             let formatter = ArrayFormatter::try_new(batch.column(self.time), &FormatOptions::new());
             let time = formatter.and_then(|formatter| formatter.value(row).try_to_string());
             time.unwrap_or_else(|_| "a time that cannot be shown".to_owned())
         };
-        Failure::input(match error {
-            CastError::Value { row, value, .. } => format!(
+        Failure::input(match refused {
+            Refused::Text { row, text } => {
+                format!(
+                    "--type {name}: `{}`, at {}, is no {to}",
+                    excerpt(text),
+                    time(*row)
+                )
+            }
+            Refused::Cast(CastError::Value { row, value, .. }) => format!(
                 "--type {name}: {value}, at {}, is no {to}: it would be rounded, or is out of range",
                 time(*row)
             ),
-            CastError::Reading { row, reason } => format!("--type {name}: at {}: {reason}", time(*row)),
-            other => format!("--type {name}: {other}"),
+            Refused::Cast(CastError::Reading { row, reason }) => {
+                format!("--type {name}: at {}: {reason}", time(*row))
+            }
+            Refused::Cast(other) => format!("--type {name}: {other}"),
         })
     }
 }
@@ -225,26 +236,9 @@ fn retype(fields: &mut [FieldRef], given: &Field, table: &str) -> Result<()> {
         return Err(Failure::input(message));
     };
     let retyped = Field::clone(field).with_data_type(given.data_type().clone());
-    if let Err(error) = check(field.data_type(), retyped.data_type(), clock(&retyped).as_ref()) {
-        let [from, to] = [&**field, &retyped].map(|field| schema::type_name(field.data_type()));
-        return Err(Failure::input(match error {
-            CastError::ZoneLost { zone, .. } => {
-                format!("--type {name}: its times are of the zone {zone}, and {to} has none")
-            }
-            _ => format!("--type {name}: values of type {from} have no meaning as {to}"),
-        }));
-    }
+    retyped::check(field.data_type(), &retyped)?;
     *field = Arc::new(retyped);
     Ok(())
-}
-
-/// The clock on which times without a zone were read that get the zone of a column: one of that
-/// zone.
-fn clock(field: &Field) -> Option<Zone> {
-    match field.data_type() {
-        DataType::Timestamp(_, Some(zone)) => Zone::parse(zone).ok(),
-        _ => None,
-    }
 }
 
 /// Copies all rows; returns how many there were, and how many of these the new table has, which

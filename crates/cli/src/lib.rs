@@ -26,6 +26,7 @@ mod query;
 mod quoted;
 mod reserved;
 mod retention;
+mod retyped;
 mod salvage;
 mod schema;
 #[cfg(feature = "formats")]

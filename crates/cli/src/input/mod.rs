@@ -25,8 +25,8 @@ use self::bytes::{Content, Progress};
 use self::columnar::ColumnarRows;
 use self::rejects::Place;
 pub(crate) use self::rejects::{OnError, Reason, Reject, Rejects, SKIP};
-pub(crate) use self::text::parse_values;
 use self::text::{RowsAhead, TextRows};
+pub(crate) use self::text::{excerpt, parse_values};
 use crate::exit::{Failure, Result};
 
 /// Columns that are read from a file, at most: rows of more fit in no page.

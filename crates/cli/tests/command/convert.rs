@@ -105,6 +105,41 @@ fn types_are_changed_without_loss() {
 }
 
 #[test]
+fn numbers_become_text_and_text_numbers() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "at,i,f,d,text\n1,7,0.1,1.50,12\n2,-3,1e300,-2.00,\n3,,NaN,,0.5\n4,,,,\"\"\n5,0,-0,0.00,1e2\n",
+    );
+    let types = "--schema=at:timestamp(s),i:int64,f:float64,d:decimal(9, 2),text:utf8";
+    let ingest = ["ingest", "s", "t", "a.csv", "--time=at", "--null=-", types];
+    place.run_with(&ingest).succeeds();
+    let rows = |table: &str| place.output(&format!("query s {table} --format csv"));
+    let types = |table: &str| place.json(&format!("info s {table} --json"))["tables"][0]["columns"].clone();
+    place.output("convert s t texts --type i:utf8,f:utf8,d:utf8");
+    assert_eq!(rows("texts").replace("\"\"", ""), rows("t"));
+    let text = |column: usize| types("texts")[column]["type"].clone();
+    assert_eq!([text(1), text(2), text(3)], ["utf8", "utf8", "utf8"]);
+    let back = [
+        "convert",
+        "s",
+        "texts",
+        "again",
+        "--type=i:int64,f:float64,d:decimal(9, 2)",
+    ];
+    place.run_with(&back).succeeds();
+    assert_eq!((rows("again"), types("again")), (rows("t"), types("t")));
+    // An empty text is null.
+    place.output("convert s t numbers --type text:float64");
+    let numbers = place.json("query s numbers --where text=100 --count --json");
+    assert_eq!(numbers["rows"], 1);
+    let nulls = ["query", "s", "numbers", "--where", "text is null", "--count"];
+    assert_eq!(place.run_with(&nulls).succeeds(), "2\n");
+    let message = place.run("convert s t never --type text:int8").fails(1);
+    assert_eq!(message, "--type text: `0.5`, at 1970-01-01T00:00:03, is no int8");
+}
+
+#[test]
 fn columns_that_cannot_be_changed_are_named() {
     let place = loaded("--key sensor");
     for (options, status, message) in [
@@ -125,9 +160,14 @@ fn columns_that_cannot_be_changed_are_named() {
             "--type value: table t has no such column, or it is removed",
         ),
         (
+            "--type sensor:bool",
+            1,
+            "--type sensor: values of type utf8 have no meaning as bool",
+        ),
+        (
             "--type sensor:int64",
             1,
-            "--type sensor: values of type utf8 have no meaning as int64",
+            "--type sensor: `a`, at 2026-01-01T00:00:00, is no int64\n",
         ),
         (
             "--type at:int64",

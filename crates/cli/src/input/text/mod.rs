@@ -569,7 +569,7 @@ fn internal(error: arrow_schema::ArrowError) -> Failure {
 }
 
 /// The beginning of a value, short enough for a line of a terminal.
-fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const CHARS: usize = 60;
     match text.char_indices().nth(CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
