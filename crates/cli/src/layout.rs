@@ -7,6 +7,7 @@ use bedload_times::{format_duration, nanos_per_tick, unit_name};
 use crate::args::{LayoutArgs, LayoutKind, SnapKind};
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
+use crate::input::Snapping;
 use crate::store::time_type;
 use crate::times::format_ticks;
 
@@ -43,6 +44,19 @@ pub(crate) fn snap(args: &LayoutArgs) -> Snap {
         Some(SnapKind::Nearest) => Snap::Nearest,
         Some(SnapKind::Down) => Snap::Down,
     }
+}
+
+/// The grid with this many nanoseconds between its times, if rows are to be moved to it.
+pub(crate) fn snapping(args: &LayoutArgs, interval_nanos: Option<i128>) -> Option<Snapping> {
+    let is_nearest = match args.snap? {
+        SnapKind::Refuse => return None,
+        SnapKind::Nearest => true,
+        SnapKind::Down => false,
+    };
+    interval_nanos.map(|interval_nanos| Snapping {
+        interval_nanos,
+        is_nearest,
+    })
 }
 
 /// Fails if rows of a new table of this layout are to be moved and it has no grid.

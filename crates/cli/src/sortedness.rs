@@ -81,6 +81,7 @@ impl Column {
             header: args.csv.header.clone(),
             batch_rows: BATCH_ROWS,
             follow: None,
+            snapping: None,
         };
         let mut input = Input::open(path, &wanted)?;
         let keys = match input.schema().field(0).data_type() {

@@ -80,6 +80,17 @@ impl WrittenCount {
         let ticks = i64::try_from(scaled.div_euclid(per_tick)).ok()?;
         Some((ticks, self.is_rounded || scaled.rem_euclid(per_tick) != 0))
     }
+
+    /// As [`ticks`](Self::ticks), but rounded to the nearest tick, halves up. Digits after the
+    /// billionths of a unit do not count.
+    #[must_use]
+    pub fn nearest_ticks(&self, of: TimeUnit, unit: TimeUnit) -> Option<(i64, bool)> {
+        let (_, is_rounded) = self.ticks(of, unit)?;
+        let scaled = self.parts * i128::from(nanos_per_tick(of));
+        let per_tick = PARTS * i128::from(nanos_per_tick(unit));
+        let ticks = (scaled + per_tick / 2).div_euclid(per_tick);
+        Some((i64::try_from(ticks).ok()?, is_rounded))
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +130,26 @@ mod tests {
         ] {
             assert_eq!(WrittenCount::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_nearest_tick_is_the_later_one_of_two() {
+        let nearest = |text: &str, of, unit| {
+            WrittenCount::parse(text)
+                .expect("a number")
+                .nearest_ticks(of, unit)
+        };
+        for (text, expected) in [
+            ("17", (17, false)),
+            ("17.4999999999", (17, true)),
+            ("17.5", (18, true)),
+            ("-17.5", (-17, true)),
+            ("-17.500000001", (-18, true)),
+        ] {
+            assert_eq!(nearest(text, Second, Second), Some(expected), "{text}");
+        }
+        assert_eq!(nearest("1500", Millisecond, Second), Some((2, true)));
+        assert_eq!(nearest("9223372036854775807.5", Second, Second), None);
     }
 
     #[test]

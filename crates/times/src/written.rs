@@ -88,6 +88,15 @@ impl WrittenTime {
         Some((sum?, is_rounded))
     }
 
+    /// As [`ticks`](Self::ticks), but rounded to the nearest tick, halves up.
+    #[must_use]
+    pub fn nearest_ticks(&self, offset_seconds: i32, unit: TimeUnit) -> Option<(i64, bool)> {
+        let (ticks, is_rounded) = self.ticks(offset_seconds, unit)?;
+        let nanos = i64::from(self.local.and_utc().timestamp_subsec_nanos());
+        let is_up = is_rounded && 2 * (nanos % nanos_per_tick(unit)) >= nanos_per_tick(unit);
+        Some((ticks.checked_add(i64::from(is_up))?, is_rounded))
+    }
+
     /// Parses a year, `YYYY`, or a month, `YYYY-MM`, as its beginning.
     pub(crate) fn parse_month(text: &str) -> Option<Self> {
         let mut rest = Digits(text.as_bytes());

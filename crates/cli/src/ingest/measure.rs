@@ -83,6 +83,11 @@ impl Measure {
         self.on_grid
     }
 
+    /// Takes note of rows that were moved to times of the grid before the table had them.
+    pub(super) fn moved(&mut self, rows: u64) {
+        self.on_grid.moved += rows;
+    }
+
     /// Rows whose place others of the same key took.
     pub(super) fn replaced(&self) -> u64 {
         self.replaced

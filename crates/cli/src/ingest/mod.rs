@@ -20,9 +20,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrow_schema::TimeUnit;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_cast::cast;
+use arrow_schema::{DataType, TimeUnit};
 use arrow_select::filter::filter_record_batch;
-use bedload::Appended;
+use bedload::{Appended, Layout, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::PollFlags;
 
@@ -101,6 +104,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         source,
         is_live: args.follow,
         assumed_unit: None,
+        moved_to_grid: Vec::new(),
     };
     let loaded = run
         .load(first, input)
@@ -188,6 +192,7 @@ fn wanted(args: &IngestArgs) -> Result<Wanted> {
         follow: args
             .follow
             .then(|| Duration::from_nanos(u64::try_from(args.every).unwrap_or(u64::MAX))),
+        snapping: layout::snapping(&args.layout, args.layout.interval),
     })
 }
 
@@ -202,6 +207,8 @@ struct Run<'a> {
     is_live: bool,
     /// The unit of integers in the time column, if no one has named it.
     assumed_unit: Option<TimeUnit>,
+    /// Rows of the batch under way whose time lay between two ticks and is one of the grid.
+    moved_to_grid: Vec<usize>,
 }
 
 impl Run<'_> {
@@ -219,6 +226,7 @@ impl Run<'_> {
                     assumed_unit::check(&file, table, unit, batch.column(time))?;
                 }
                 let batch = self.target.fit(&batch, &places)?;
+                self.moved_to_grid = on_grid(table, &batch, input.between_ticks())?;
                 let batch = self.without_long_rows(batch, &file, &input)?;
                 self.append_up_to_error(batch)
                     .map_err(|failure| match failure.status() {
@@ -258,6 +266,11 @@ impl Run<'_> {
                 return Err(failure);
             }
         }
+        let moved = self.moved_to_grid.iter();
+        let kept = moved.filter(|row| long.binary_search(row).is_err());
+        self.moved_to_grid = kept
+            .map(|row| row - long.partition_point(|long| long < row))
+            .collect();
         let mut long = long.into_iter().peekable();
         let is_kept = |row: usize| long.next_if_eq(&row).is_none();
         let keep: Vec<bool> = (0..batch.num_rows()).map(is_kept).collect();
@@ -280,6 +293,7 @@ impl Run<'_> {
     fn append(&mut self, batch: RecordBatch) -> Result<()> {
         let (table, store) = (self.target.table(), self.target.store());
         let time = table.schema().time_column();
+        let (rows, moved) = (batch.num_rows(), std::mem::take(&mut self.moved_to_grid));
         let batch = match &mut self.source {
             Some(source) => match source.skip(batch, time)? {
                 Some(rest) => rest,
@@ -287,6 +301,9 @@ impl Run<'_> {
             },
             None => batch,
         };
+        let skipped = rows - batch.num_rows();
+        self.measure
+            .moved(moved.iter().filter(|&&row| row >= skipped).count() as u64);
         let mut taken = |appended: &Appended, batch: &RecordBatch| {
             self.measure.appended(appended, batch.column(time))?;
             (self.acknowledge)(self.measure.rows());
@@ -305,6 +322,21 @@ impl Run<'_> {
             }),
         }
     }
+}
+
+/// Those of some rows whose time is one of the table's grid.
+fn on_grid(table: &Table, batch: &RecordBatch, rows: &[usize]) -> Result<Vec<usize>> {
+    let (Layout::Sparse(grid), false) = (table.layout(), rows.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let times = cast(batch.column(table.schema().time_column()), &DataType::Int64);
+    let times = times.map_err(|error| Failure::input(error.to_string()))?;
+    let times = times.as_primitive::<Int64Type>();
+    let is_on_grid = |&&row: &&usize| {
+        let since = i128::from(times.value(row)) - i128::from(grid.offset());
+        since.rem_euclid(grid.interval().into()) == 0
+    };
+    Ok(rows.iter().filter(is_on_grid).copied().collect())
 }
 
 /// A bar on standard error, if that is a terminal.

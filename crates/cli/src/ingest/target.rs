@@ -9,6 +9,7 @@ use arrow_array::{RecordBatch, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, RetentionPause, Snap, Snapshot, Store, Table, TableSchema};
 
+use bedload_times::nanos_per_tick;
 use tempfile::TempDir;
 
 use super::dry_run;
@@ -116,6 +117,10 @@ impl Found {
         };
         layout::check(&args.layout, table)?;
         let schema = table.schema();
+        if let Layout::Sparse(grid) = table.layout() {
+            let tick = i128::from(nanos_per_tick(schema.time_unit()));
+            wanted.snapping = layout::snapping(&args.layout, Some(i128::from(grid.interval()) * tick));
+        }
         if let Some(key) = &args.key
             && schema.clone().with_key(key)?.key_names() != schema.key_names()
         {

@@ -18,14 +18,14 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use arrow_select::filter::filter;
-use bedload_times::Zone;
+use bedload_times::{Zone, nanos_per_tick};
 
 use self::bytes::{Content, Progress};
 #[cfg(feature = "formats")]
 use self::columnar::ColumnarRows;
 use self::rejects::Place;
 pub(crate) use self::rejects::{OnError, Reason, Reject, Rejects, SKIP};
-use self::text::{RowsAhead, TextRows};
+use self::text::{BetweenTicks, RowsAhead, TextRows};
 pub(crate) use self::text::{excerpt, parse_values};
 use crate::exit::{Failure, Result};
 
@@ -62,6 +62,16 @@ pub(crate) struct Wanted {
     pub(crate) batch_rows: usize,
     /// How long after its first row a batch ends, if its rows are those of a live feed.
     pub(crate) follow: Option<Duration>,
+    /// The grid to which times are moved.
+    pub(crate) snapping: Option<Snapping>,
+}
+
+/// A grid to which the times of a table are moved, so that they may lie between two ticks, too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snapping {
+    pub(crate) interval_nanos: i128,
+    /// Whether they are moved to the nearest time of the grid, and not down.
+    pub(crate) is_nearest: bool,
 }
 
 impl Wanted {
@@ -80,6 +90,7 @@ impl Wanted {
             header: None,
             batch_rows: 64,
             follow: None,
+            snapping: None,
         }
     }
 
@@ -91,6 +102,19 @@ impl Wanted {
                 DataType::Timestamp(unit, Some(Arc::from(clock.name())))
             }
             (other, _) => other,
+        }
+    }
+
+    /// How times between two ticks of the time column are read. The table then moves the tick to
+    /// the same time of the grid as the time itself.
+    fn between_ticks(&self, unit: TimeUnit) -> BetweenTicks {
+        let ticks = |interval_nanos| interval_nanos / i128::from(nanos_per_tick(unit));
+        match self.snapping {
+            None => BetweenTicks::Refused,
+            // The middle between two times of the grid lies between two ticks if there is an odd
+            // number of them.
+            Some(grid) if grid.is_nearest && ticks(grid.interval_nanos) % 2 != 0 => BetweenTicks::Nearest,
+            Some(_) => BetweenTicks::Down,
         }
     }
 
@@ -247,6 +271,11 @@ trait Rows {
     /// Where the rows of the last batch begin.
     fn batch_place(&self) -> String;
 
+    /// Rows of the last batch whose time lay between two ticks of its column and was moved to one.
+    fn between_ticks(&self) -> &[usize] {
+        &[]
+    }
+
     /// Where a row of the last batch stands.
     fn place(&self, row: usize) -> Place;
 }
@@ -289,6 +318,11 @@ impl Input {
     /// Where the rows of the last batch begin, in words.
     pub(crate) fn batch_place(&self) -> String {
         self.rows.batch_place()
+    }
+
+    /// Rows of the last batch whose time lay between two ticks of its column and was moved to one.
+    pub(crate) fn between_ticks(&self) -> &[usize] {
+        self.rows.between_ticks()
     }
 
     /// Where a row of the last batch stands.

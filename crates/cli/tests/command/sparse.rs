@@ -208,6 +208,80 @@ fn a_backup_is_a_store_and_comes_back_as_one() {
 }
 
 #[test]
+fn times_between_two_ticks_are_moved_to_the_grid_too() {
+    let place = Place::new();
+    // Milliseconds after a minute of 1970, which is on each of the grids.
+    let after = [
+        0, 1, 400, 499, 500, 501, 999, 1000, 1001, 1499, 1500, 1999, 2000, 2499, 2500, 2999,
+    ];
+    let minutes = (-8..8).map(|minute: i64| 60_000 * minute);
+    let millis: Vec<i64> = minutes.zip(after).map(|(minute, after)| minute + after).collect();
+    let lines = |millis: &[i64]| -> String {
+        let sign = |millis: i64| if millis < 0 { "-" } else { "" };
+        let line = |&millis: &i64| {
+            let (seconds, rest) = (millis.abs() / 1000, millis.abs() % 1000);
+            format!("{}{seconds}.{rest:03},{millis}\n", sign(millis))
+        };
+        "t,x\n".to_owned() + &millis.iter().map(line).collect::<String>()
+    };
+    place.write("numbers.csv", lines(&millis));
+    // The same times as texts.
+    let ingest = "ingest fine t numbers.csv --time t --schema t:timestamp(ms) --time-unit s";
+    place.output(ingest);
+    place.output("query fine t --output texts.csv");
+    place.write("first.csv", lines(&millis[..4]));
+    for interval in [1, 2, 3] {
+        for snap in ["nearest", "down"] {
+            let halves = if snap == "nearest" { interval } else { 0 };
+            let place_of = |millis: i64| (2 * millis + 1000 * halves).div_euclid(2000 * interval) * interval;
+            let moved = |millis: &[i64]| millis.iter().filter(|&&ms| 1000 * place_of(ms) != ms).count();
+            let expected: String = millis
+                .iter()
+                .map(|&ms| format!("{},{ms}\n", place_of(ms)))
+                .collect();
+            let of = |file: &str| {
+                let table = format!("{file}_{interval}_{snap}");
+                format!(
+                    "s {table} {file}.csv --time t --schema t:timestamp(s) --interval {interval}s --snap {snap} \
+                     --json --source-id one"
+                )
+            };
+            for file in ["numbers", "texts"] {
+                let report = place.json(&format!("ingest {} --time-unit s", of(file)));
+                assert_eq!(report["moved"], moved(&millis), "{}", of(file));
+                let table = format!("{file}_{interval}_{snap}");
+                let rows = place.output(&format!("query s {table} --columns t,x --format csv"));
+                let texts = rows.lines().skip(1).map(|row| row.split_once(',').unwrap());
+                let found: String = texts
+                    .map(|(time, x)| format!("{},{x}\n", seconds_since_1970(time)))
+                    .collect();
+                assert_eq!(found, expected, "{table}");
+            }
+            // Rows that an earlier run has taken are not counted again.
+            let first = of("first");
+            place.json(&format!("ingest {first} --time-unit s"));
+            let rest = first.replace("first.csv", "numbers.csv");
+            let report = place.json(&format!("ingest {rest} --time-unit s"));
+            assert_eq!(report["moved"], moved(&millis[4..]), "{rest}");
+        }
+    }
+    let refused = "ingest s numbers_1_down texts.csv --schema t:timestamp(s)";
+    let message = place.run(refused).fails(1);
+    assert!(
+        message.contains("is finer than its type timestamp(s)"),
+        "{message}"
+    );
+}
+
+/// Seconds of a time within an hour of 1970.
+fn seconds_since_1970(time: &str) -> i64 {
+    let (date, clock) = time.split_once('T').unwrap();
+    let parts: Vec<i64> = clock.split(':').map(|part| part.parse().unwrap()).collect();
+    let day = if date == "1970-01-01" { 0 } else { -86_400 };
+    day + 3600 * parts[0] + 60 * parts[1] + parts[2]
+}
+
+#[test]
 fn no_option_is_advised_for_a_time_that_the_grid_does_not_reach() {
     let place = Place::new();
     place.write("a.csv", "t,x\n9223372036854775807,1\n");

@@ -28,6 +28,8 @@ pub(in crate::input) struct RowsAhead {
     parser: Option<JoinHandle<()>>,
     /// The line on which the last batch begins.
     line: u64,
+    /// Rows of the last batch whose time was moved to a tick.
+    between: Vec<usize>,
     /// Whether rows before one that cannot be taken are kept, as those of a live feed are.
     keeps: bool,
     /// The error of such a row, once those before it were given out.
@@ -66,6 +68,7 @@ impl RowsAhead {
             parsed,
             parser: Some(parser),
             line: 0,
+            between: Vec::new(),
             keeps,
             failure: None,
         })
@@ -92,9 +95,10 @@ impl Rows for RowsAhead {
             line,
             rows_before_rejected,
             rejected,
+            between,
             batch,
         } = parsed?;
-        self.line = line;
+        (self.line, self.between) = (line, between);
         let rejected = rejected
             .into_iter()
             .try_for_each(|reject| rejects.reject(&self.name, reject));
@@ -114,6 +118,10 @@ impl Rows for RowsAhead {
 
     fn batch_place(&self) -> String {
         format!("line {}", self.line)
+    }
+
+    fn between_ticks(&self) -> &[usize] {
+        &self.between
     }
 
     fn place(&self, row: usize) -> Place {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::builder::{ArrayBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
@@ -43,6 +43,27 @@ pub(super) enum Problem {
     OutOfRange,
 }
 
+/// The treatment of a time between two ticks of its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::input) enum BetweenTicks {
+    /// It is an error.
+    Refused,
+    /// It is read as the tick before.
+    Down,
+    /// It is read as the nearest tick, the later one of two.
+    Nearest,
+}
+
+/// The values of a column.
+pub(super) struct Values {
+    /// Rows whose text is no value are null in it.
+    pub(super) array: ArrayRef,
+    /// Those rows, ascending, as they are counted in the whole.
+    pub(super) problems: Vec<(usize, Problem)>,
+    /// The rows of the array whose time lay between two ticks, ascending.
+    pub(super) between: Vec<usize>,
+}
+
 /// The texts of one column in a range of rows.
 pub(super) struct Cells<'a> {
     pub(super) texts: Texts<'a>,
@@ -61,13 +82,12 @@ pub(super) struct Cells<'a> {
     pub(super) number_unit: Option<TimeUnit>,
     /// The zone on whose clocks times without an offset were read.
     pub(super) clock: Option<&'a Zone>,
+    pub(super) between: BetweenTicks,
 }
 
 impl<'a> Cells<'a> {
-    /// Makes an array of the texts. Rows whose text is no value are null in it and listed,
-    /// ascending.
-    pub(super) fn parse(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
-        match self.field.data_type() {
+    pub(super) fn parse(&self) -> Values {
+        let (array, problems): (ArrayRef, _) = match self.field.data_type() {
             DataType::Boolean => self.booleans(),
             DataType::Int8 => self.integers::<Int8Type>(),
             DataType::Int16 => self.integers::<Int16Type>(),
@@ -81,20 +101,24 @@ impl<'a> Cells<'a> {
             DataType::Float64 => self.numbers::<Float64Type>(parse_float),
             DataType::Date32 => self.primitives::<Date32Type>(parse_date),
             DataType::Timestamp(unit, zone) => {
-                let (zoned, clock) = (zone.is_some(), self.clock);
-                let read = |text: &str| parse_timestamp(text, *unit, zoned, self.number_unit, clock);
-                match unit {
-                    TimeUnit::Second => self.primitives::<TimestampSecondType>(read),
-                    TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(read),
-                    TimeUnit::Microsecond => self.primitives::<TimestampMicrosecondType>(read),
-                    TimeUnit::Nanosecond => self.primitives::<TimestampNanosecondType>(read),
-                }
+                let zoned = zone.is_some();
+                return match unit {
+                    TimeUnit::Second => self.times::<TimestampSecondType>(*unit, zoned),
+                    TimeUnit::Millisecond => self.times::<TimestampMillisecondType>(*unit, zoned),
+                    TimeUnit::Microsecond => self.times::<TimestampMicrosecondType>(*unit, zoned),
+                    TimeUnit::Nanosecond => self.times::<TimestampNanosecondType>(*unit, zoned),
+                };
             }
             DataType::Utf8 => {
                 let (texts, problems) = self.strings();
                 (Arc::new(texts), problems)
             }
             other => self.others(other),
+        };
+        Values {
+            array,
+            problems,
+            between: Vec::new(),
         }
     }
 
@@ -152,6 +176,60 @@ impl<'a> Cells<'a> {
             Ok(())
         });
         (Arc::new(builder.finish()), problems)
+    }
+
+    fn times<T: ArrowPrimitiveType<Native = i64>>(&self, unit: TimeUnit, zoned: bool) -> Values {
+        let data_type = self.field.data_type().clone();
+        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.rows.len()).with_data_type(data_type);
+        let mut between = Vec::new();
+        let problems = self.each(|text| {
+            let read = text.map(|text| self.ticks(text, unit, zoned)).transpose()?;
+            if read.is_some_and(|(_, is_between)| is_between) {
+                between.push(builder.len());
+            }
+            builder.append_option(read.map(|(ticks, _)| ticks));
+            Ok(())
+        });
+        Values {
+            array: Arc::new(builder.finish()),
+            problems,
+            between,
+        }
+    }
+
+    /// Ticks since 1970, and whether the time lay between two, of a time that has an offset from
+    /// UTC exactly if the column has a zone, or has none and was read on a clock; or of a number of
+    /// units since 1970.
+    fn ticks(&self, text: &str, unit: TimeUnit, zoned: bool) -> Result<(i64, bool), Problem> {
+        let is_nearest = self.between == BetweenTicks::Nearest;
+        let ticks = if let Some(written) = WrittenTime::parse(text) {
+            let offset_seconds = match (written.offset_seconds, zoned, self.clock) {
+                (Some(offset), true, _) => offset,
+                (None, false, _) => 0,
+                (None, true, Some(clock)) => clock
+                    .offset_of(written.local, text)
+                    .map_err(|_| Problem::Reading)?,
+                (None, true, None) | (Some(_), false, _) => return Err(Problem::Zone),
+            };
+            match is_nearest {
+                true => written.nearest_ticks(offset_seconds, unit),
+                false => written.ticks(offset_seconds, unit),
+            }
+        } else if let (true, Ok(ticks)) = (self.number_unit == Some(unit), text.parse()) {
+            Some((ticks, false))
+        } else {
+            let of = self.number_unit.ok_or(Problem::NoTime)?;
+            let count = WrittenCount::parse(text).ok_or(Problem::NoTime)?;
+            match is_nearest {
+                true => count.nearest_ticks(of, unit),
+                false => count.ticks(of, unit),
+            }
+        };
+        match ticks {
+            Some((_, true)) if self.between == BetweenTicks::Refused => Err(Problem::TooFine),
+            Some(read) => Ok(read),
+            None => Err(Problem::OutOfRange),
+        }
     }
 
     fn integers<T: ArrowPrimitiveType<Native: FromStr>>(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
@@ -217,37 +295,4 @@ fn parse_date(text: &str) -> Result<i32, Problem> {
     let written = written.ok_or(Problem::NotOfType)?;
     let days = written.local.and_utc().timestamp().div_euclid(86_400);
     i32::try_from(days).map_err(|_| Problem::OutOfRange)
-}
-
-/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone, or has
-/// none and was read on a clock; or of a number of `number_unit`s since 1970.
-fn parse_timestamp(
-    text: &str,
-    unit: TimeUnit,
-    zoned: bool,
-    number_unit: Option<TimeUnit>,
-    clock: Option<&Zone>,
-) -> Result<i64, Problem> {
-    let ticks = if let Some(written) = WrittenTime::parse(text) {
-        let offset_seconds = match (written.offset_seconds, zoned, clock) {
-            (Some(offset), true, _) => offset,
-            (None, false, _) => 0,
-            (None, true, Some(clock)) => clock
-                .offset_of(written.local, text)
-                .map_err(|_| Problem::Reading)?,
-            (None, true, None) | (Some(_), false, _) => return Err(Problem::Zone),
-        };
-        written.ticks(offset_seconds, unit)
-    } else if let (true, Ok(ticks)) = (number_unit == Some(unit), text.parse()) {
-        Some((ticks, false))
-    } else {
-        let of = number_unit.ok_or(Problem::NoTime)?;
-        let count = WrittenCount::parse(text).ok_or(Problem::NoTime)?;
-        count.ticks(of, unit)
-    };
-    match ticks {
-        Some((ticks, false)) => Ok(ticks),
-        Some((_, true)) => Err(Problem::TooFine),
-        None => Err(Problem::OutOfRange),
-    }
 }

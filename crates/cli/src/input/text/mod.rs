@@ -7,6 +7,7 @@
 mod ahead;
 mod columns;
 mod converted;
+mod header;
 mod infer;
 mod json;
 mod numbers;
@@ -22,8 +23,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload_times::{WrittenCount, WrittenTime};
 
 pub(super) use self::ahead::RowsAhead;
+pub(super) use self::columns::BetweenTicks;
 use self::columns::{Cells, Problem};
 pub(crate) use self::converted::parse_values;
+use self::header::{refuse_undivided, with_names};
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
 pub(super) use self::records::RECORD_BYTES_MAX;
@@ -92,6 +95,7 @@ struct Column {
     /// The unit of numbers in a column of times, which count from 1970; `None` if they are no
     /// times.
     number_unit: Option<TimeUnit>,
+    between: BetweenTicks,
 }
 
 /// A row that was left out because it is no record of this text.
@@ -99,37 +103,6 @@ struct Misshapen {
     /// The held row that follows it.
     before_row: usize,
     reject: Reject,
-}
-
-/// A header whose columns without a name, such as the index that pandas writes, have one by their
-/// place.
-fn with_names(mut header: Vec<String>) -> Vec<String> {
-    for (place, name) in header.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
-        *name = format!("column{}", place + 1);
-    }
-    header
-}
-
-/// Fails if the header is one unwanted column that another separator would divide.
-fn refuse_undivided(name: &str, header: &[String], wanted: &Wanted) -> Result<()> {
-    let [column] = header else { return Ok(()) };
-    let separators = [(';', ";"), ('\t', "\\t"), ('|', "|"), (',', ",")];
-    let found = separators
-        .iter()
-        .filter(|(separator, _)| *separator != char::from(wanted.delimiter))
-        .find(|(separator, _)| column.contains(*separator));
-    let of_table = wanted.table.iter().flat_map(|table| table.fields());
-    let asked_for = wanted.time.iter().chain(wanted.columns.iter().flatten());
-    let is_known = asked_for
-        .chain(of_table.map(|field| field.name()))
-        .any(|name| name == column);
-    match found {
-        Some((_, written)) if !is_known => Err(Failure::input(format!(
-            "{name}:1: the header is one column, `{column}`: give --delimiter '{written}' if that \
-             separates the columns"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 impl TextRows {
@@ -254,8 +227,13 @@ impl TextRows {
             Some(unit) => Some(unit),
             None => ticks.filter(|_| counts_ticks()),
         };
+        let between = match ticks {
+            Some(unit) if is_time => self.wanted.between_ticks(unit),
+            _ => BetweenTicks::Refused,
+        };
         Ok(Column {
             place,
+            between,
             field: Field::new(name, data_type, !is_time && self.wanted.is_nullable(name)),
             inferred,
             is_given: self.wanted.given_field(name).is_some(),
@@ -509,6 +487,7 @@ impl TextRows {
         // The first problem of each row, in the order of rows.
         let mut problems: Vec<Option<(usize, Problem)>> = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        let mut between = Vec::new();
         let texts = self.held.texts(rows.clone());
         for (index, column) in self.columns.iter().enumerate() {
             let cells = Cells {
@@ -521,13 +500,15 @@ impl TextRows {
                 nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 number_unit: column.number_unit,
                 clock: self.wanted.clock.as_ref(),
+                between: column.between,
             };
-            let (array, found) = cells.parse();
-            arrays.push(array);
-            if !found.is_empty() {
+            let values = cells.parse();
+            arrays.push(values.array);
+            between.extend(values.between);
+            if !values.problems.is_empty() {
                 problems.resize_with(rows.len(), || None);
             }
-            for (row, problem) in found {
+            for (row, problem) in values.problems {
                 problems[row - rows.start].get_or_insert((index, problem));
             }
         }
@@ -546,6 +527,7 @@ impl TextRows {
             line: rows.clone().next().map_or(0, |row| self.held.line(row)),
             rows_before_rejected: first_rejected.unwrap_or(rows.len()).min(rows.len()),
             rejected,
+            between: places_among_kept(between, &problems),
             batch: batch.map_err(internal)?,
         })
     }
@@ -559,8 +541,23 @@ struct Parsed {
     rows_before_rejected: usize,
     /// The rows that cannot be taken, in the order of the text.
     rejected: Vec<Reject>,
+    /// The rows of the batch whose time was moved to a tick.
+    between: Vec<usize>,
     /// The others; `None` at the end of the text.
     batch: Option<RecordBatch>,
+}
+
+/// The places that some rows have among those without a problem.
+fn places_among_kept(rows: Vec<usize>, problems: &[Option<(usize, Problem)>]) -> Vec<usize> {
+    if problems.is_empty() {
+        return rows;
+    }
+    let mut kept = 0..;
+    let places: Vec<Option<usize>> = problems
+        .iter()
+        .map(|problem| problem.is_none().then(|| kept.next()).flatten())
+        .collect();
+    rows.into_iter().filter_map(|row| places[row]).collect()
 }
 
 /// Arrays of the right length and type make a batch, and can be filtered.
