@@ -37,6 +37,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<store::Snapshot>()?;
     module.add_class::<table::Table>()?;
+    module.add_class::<table::Mark>()?;
     module.add_class::<write_batch::WriteBatch>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::Batches>()?;

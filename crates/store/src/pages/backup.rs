@@ -19,8 +19,8 @@ const PAGES: usize = 256;
 impl PageVersion {
     /// Copies the pages into an empty data file, without gaps, and makes a checkpoint of them there
     /// that has the number of this one, and the store's name and `copy_id`. `change` may change the
-    /// payload of a page on the way. Returns the pages of the copy; up to `dirty_limit` changed ones
-    /// of them stay in memory.
+    /// payload of a page on the way. Returns the pages of the copy, which keep up to `dirty_limit`
+    /// changed ones in memory.
     ///
     /// # Errors
     ///
