@@ -31,7 +31,7 @@ pub(crate) enum Status {
     /// There is no store at that place, or something other than regular files in it.
     NotAStore = 6,
     /// The store has a format that this version does not read.
-    NewerStore = 7,
+    OtherFormat = 7,
     /// SIGHUP ended the command. This and the two below are 128 and the number of the signal.
     Hangup = 129,
     /// SIGINT ended the command, as Ctrl-C does.

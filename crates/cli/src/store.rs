@@ -79,7 +79,7 @@ impl From<&Error> for Failure {
             | Error::Inherited { .. } => Status::Io,
             Error::Corrupt { .. } | Error::Index(bedload_pages::Error::Corrupt { .. }) => Status::Damaged,
             Error::NotAStore { .. } | Error::Irregular { .. } => Status::NotAStore,
-            Error::NewerFormat { .. } | Error::OlderFormat { .. } => Status::NewerStore,
+            Error::NewerFormat { .. } | Error::OlderFormat { .. } => Status::OtherFormat,
             Error::Locked { .. } => Status::Busy,
             _ => Status::Input,
         };

@@ -197,7 +197,7 @@ impl Scan {
     /// scan has begun.
     pub fn with_schema(self, schema: &TableSchema) -> Result<Self> {
         self.check_not_begun()?;
-        if !self.table.entry.schema.has_had(schema) {
+        if !self.table.entry.schema.is_later_than(schema) {
             return Err(Error::schema(format!(
                 "table {:?} never had this schema",
                 self.table.entry.name

@@ -133,7 +133,7 @@ impl ColumnRecord {
         };
         let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
         let live = (0..columns.len()).filter(|&position| columns[position].name.is_some());
-        TableSchema::of_stored(&fields, live.collect(), time_column, key)
+        TableSchema::from_stored(&fields, live.collect(), time_column, key)
     }
 
     fn data_type(&self) -> Option<DataType> {

@@ -32,7 +32,7 @@ impl TableSchema {
     /// # Errors
     ///
     /// As for [`new`](Self::new), whatever zones the columns have; or there is no such column.
-    pub(super) fn of_stored(
+    pub(super) fn from_stored(
         fields: &[FieldRef],
         live: Vec<usize>,
         time: &str,
@@ -102,7 +102,7 @@ impl TableSchema {
 
     /// Whether users once saw the columns of `other`, under any names, in rows stored with these.
     /// Types, time and key are the same; columns may have become nullable, never the reverse.
-    pub(crate) fn has_had(&self, other: &Self) -> bool {
+    pub(crate) fn is_later_than(&self, other: &Self) -> bool {
         let positions = other.stored_positions();
         let at = |&column: &usize| positions.get(column).copied();
         let key = other.key.as_ref().map(|key| key.iter().filter_map(at).collect());
@@ -117,13 +117,13 @@ impl TableSchema {
     }
 
     /// The schema of rows that are stored with these, or the first of these, for users who see the
-    /// columns of `other`, which users once [saw](Self::has_had).
+    /// columns of `other`, which users once [saw](Self::is_later_than).
     ///
     /// # Errors
     ///
     /// Users never saw these columns.
-    pub(crate) fn for_users_of(&self, other: &Self) -> Result<Self> {
-        if !self.has_had(other) {
+    pub(crate) fn seen_as(&self, other: &Self) -> Result<Self> {
+        if !self.is_later_than(other) {
             return Err(Error::schema("the table never had this schema"));
         }
         let live = other.stored_positions();
@@ -135,7 +135,7 @@ impl TableSchema {
         let name = |&column: &usize| other.arrow.field(column).name().clone();
         let key = other.key.as_ref();
         let key = key.map(|key| key.iter().map(name).collect::<Vec<String>>());
-        Self::of_stored(&fields, live, &name(&other.time), key.as_deref())
+        Self::from_stored(&fields, live, &name(&other.time), key.as_deref())
     }
 
     /// The rows of a batch that has the columns that users see, with all columns of stored rows:
@@ -234,7 +234,7 @@ impl TableSchema {
         let name = |&position: &usize| fields[position].name().clone();
         let key = self.key.as_ref();
         let key = key.map(|key| key.iter().map(name).collect::<Vec<String>>());
-        Self::of_stored(fields, live, &name(&self.time), key.as_deref())
+        Self::from_stored(fields, live, &name(&self.time), key.as_deref())
     }
 
     /// Adds a column of nulls to the first `columns` of some rows for each further one of the

@@ -79,7 +79,7 @@ impl Table {
             name: self.name().into(),
         })?;
         let mut table = StoredTable::clone(newest);
-        table.entry.schema = Arc::new(table.entry.schema.for_users_of(schema)?);
+        table.entry.schema = Arc::new(table.entry.schema.seen_as(schema)?);
         Ok(Self {
             table: Arc::new(table),
             ..self.clone()
