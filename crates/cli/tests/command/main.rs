@@ -5,6 +5,7 @@
     reason = "a test that meets an error it does not expect has failed"
 )]
 
+mod beside_a_feed;
 mod convert;
 mod count;
 mod crash;
