@@ -281,6 +281,57 @@ fn seconds_since_1970(time: &str) -> i64 {
     day + 3600 * parts[0] + 60 * parts[1] + parts[2]
 }
 
+/// Rows of which some lie between two ticks, and some cannot be taken: a time that is none, three
+/// fields, and a row that is too long.
+fn with_rejected_rows() -> String {
+    let long = "x".repeat(2 << 20);
+    format!("t,x\n0.5,a\nbad,b\n2.5,c\n5.5,d\n1,2,3\n6.5,{long}\n7,e\n8.5,f\n")
+}
+
+#[test]
+fn rows_before_one_that_ends_a_live_feed_are_moved_to_the_grid() {
+    let place = Place::new();
+    let ingest =
+        "--time t --schema t:timestamp(s),x:utf8 --time-unit s --interval 2s --snap down --follow --every 1s";
+    let rows = with_rejected_rows();
+    for (table, removed, kept) in [
+        ("a", "", "a"),
+        ("b", "bad,b\n", "a c d"),
+        ("c", "bad,b\n1,2,3\n", "a c d"),
+    ] {
+        let rows = removed
+            .lines()
+            .fold(rows.clone(), |rows, line| rows.replace(&format!("{line}\n"), ""));
+        let message = place
+            .run_fed(&format!("ingest s {table} - {ingest}"), rows.as_bytes())
+            .fails(1);
+        assert!(message.ends_with("of this run stay"), "{message}");
+        let found = place.output(&format!("query s {table} --columns x --format csv"));
+        assert_eq!(found.lines().skip(1).collect::<Vec<_>>().join(" "), kept);
+    }
+}
+
+#[test]
+fn rows_that_were_moved_are_counted_among_those_that_are_taken() {
+    let place = Place::new();
+    let rows = with_rejected_rows();
+    let ingest = "--time t --schema t:timestamp(s),x:utf8 --time-unit s --interval 2s --snap down --on-error skip \
+                  --json";
+    for (table, follow) in [("a", ""), ("b", "--follow --every 1s")] {
+        let ingested = place.run_fed(&format!("ingest s {table} - {ingest} {follow}"), rows.as_bytes());
+        let report: Value = serde_json::from_str(&ingested.succeeds()).unwrap();
+        assert_eq!(
+            (&report["rows"], &report["moved"]),
+            (&5.into(), &5.into()),
+            "{follow}"
+        );
+        assert_eq!(
+            place.output(&format!("query s {table} --columns x --format csv")),
+            "x\na\nc\nd\ne\nf\n"
+        );
+    }
+}
+
 #[test]
 fn no_option_is_advised_for_a_time_that_the_grid_does_not_reach() {
     let place = Place::new();

@@ -106,6 +106,7 @@ impl Rows for RowsAhead {
             (Ok(()), batch) => Ok(batch),
             (Err(failure), Some(batch)) if self.keeps => {
                 self.failure = Some(failure);
+                self.between.retain(|&row| row < rows_before_rejected);
                 Ok(Some(batch.slice(0, rows_before_rejected)))
             }
             (Err(failure), _) => Err(failure),
