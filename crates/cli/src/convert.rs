@@ -170,7 +170,7 @@ impl Changed {
         let (mut sources, mut fields): (Vec<Option<usize>>, Vec<FieldRef>) =
             kept.map(|(column, field)| (Some(column), field.clone())).unzip();
         for given in schema::given("--type", args.types.as_deref())? {
-            retype(&mut fields, &given, &args.table)?;
+            retype(&mut fields, &given, (&args.table, &key))?;
         }
         sources.extend(added.iter().map(|_| None));
         fields.extend(added.into_iter().map(Arc::new));
@@ -229,7 +229,12 @@ impl Changed {
 }
 
 /// Gives a column another type.
-fn retype(fields: &mut [FieldRef], given: &Field, table: &str) -> Result<()> {
+///
+/// # Errors
+///
+/// The table has no such column, values of its type are none of the other, or rows whose keys
+/// differ might get the same.
+fn retype(fields: &mut [FieldRef], given: &Field, (table, key): (&str, &[&str])) -> Result<()> {
     let name = given.name();
     let Some(field) = fields.iter_mut().find(|field| field.name() == name) else {
         let message = format!("--type {name}: table {table} has no such column, or it is removed");
@@ -237,6 +242,13 @@ fn retype(fields: &mut [FieldRef], given: &Field, table: &str) -> Result<()> {
     };
     let retyped = Field::clone(field).with_data_type(given.data_type().clone());
     retyped::check(field.data_type(), &retyped)?;
+    if key.contains(&name.as_str()) && retyped::merges(field.data_type(), retyped.data_type()) {
+        let (from, to) = (schema::type_name(field.data_type()), schema::type_name(given.data_type()));
+        return Err(Failure::input(format!(
+            "--type {name}: the column is of the key, and values that differ as {from} may be one as {to}: rows \
+             would replace others"
+        )));
+    }
     *field = Arc::new(retyped);
     Ok(())
 }

@@ -63,6 +63,12 @@ fn is_printed(number: &DataType, text: &DataType) -> bool {
     number.is_numeric() && *text == DataType::Utf8
 }
 
+/// Whether values of one type that differ may become one of another: `01` and `1` as numbers, NaNs
+/// of other bits as texts.
+pub(crate) fn merges(from: &DataType, to: &DataType) -> bool {
+    is_printed(to, from) || (is_printed(from, to) && from.is_floating())
+}
+
 fn texts(column: &ArrayRef) -> Result<ArrayRef, Refused> {
     let failed = |error: arrow_schema::ArrowError| {
         Refused::Cast(Error::Arrow {
