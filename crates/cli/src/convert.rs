@@ -209,12 +209,12 @@ impl Changed {
             time.unwrap_or_else(|_| "a time that cannot be shown".to_owned())
         };
         Failure::input(match refused {
-            Refused::Text { row, text } => {
-                format!(
-                    "--type {name}: `{}`, at {}, is no {to}",
-                    excerpt(text),
-                    time(*row)
-                )
+            Refused::Text { row, text, is_number } => {
+                let (text, time) = (excerpt(text), time(*row));
+                match is_number {
+                    true => format!("--type {name}: `{text}`, at {time}, would lose digits as {to}"),
+                    false => format!("--type {name}: `{text}`, at {time}, is no {to}"),
+                }
             }
             Refused::Cast(CastError::Value { row, value, .. }) => format!(
                 "--type {name}: {value}, at {}, is no {to}: it would be rounded, or is out of range",
@@ -243,7 +243,10 @@ fn retype(fields: &mut [FieldRef], given: &Field, (table, key): (&str, &[&str]))
     let retyped = Field::clone(field).with_data_type(given.data_type().clone());
     retyped::check(field.data_type(), &retyped)?;
     if key.contains(&name.as_str()) && retyped::merges(field.data_type(), retyped.data_type()) {
-        let (from, to) = (schema::type_name(field.data_type()), schema::type_name(given.data_type()));
+        let (from, to) = (
+            schema::type_name(field.data_type()),
+            schema::type_name(given.data_type()),
+        );
         return Err(Failure::input(format!(
             "--type {name}: the column is of the key, and values that differ as {from} may be one as {to}: rows \
              would replace others"

@@ -13,16 +13,17 @@ use bedload_casts::{Error, cast};
 use bedload_times::Zone;
 
 use crate::exit::{Failure, Result};
-use crate::input::parse_values;
+use crate::input::{keeps_digits, parse_values};
 use crate::schema::type_name;
 
 /// Why a column does not become one of another type.
 pub(crate) enum Refused {
     Cast(Error),
-    /// The text of a row is no number of the type.
+    /// The text of a row is no number of the type, or has digits that one would lose.
     Text {
         row: usize,
         text: String,
+        is_number: bool,
     },
 }
 
@@ -87,15 +88,18 @@ fn texts(column: &ArrayRef) -> Result<ArrayRef, Refused> {
     Ok(Arc::new(texts.map_err(failed)?))
 }
 
-/// An empty text is no value, as in CSV.
+/// An empty text is no value, as in CSV; a text whose number would be rounded, or that has leading
+/// zeros, is refused.
 fn numbers(column: &ArrayRef, field: &Field) -> Result<ArrayRef, Refused> {
     let texts = column.as_string::<i32>();
     let numbers = parse_values(texts, field.data_type());
     let is_null = |row: usize| texts.is_null(row) || (texts.value(row).is_empty() && field.is_nullable());
-    match (0..texts.len()).find(|&row| numbers.is_null(row) && !is_null(row)) {
+    let is_kept = |row: usize| numbers.is_valid(row) && keeps_digits(texts.value(row), field.data_type());
+    match (0..texts.len()).find(|&row| !is_null(row) && !is_kept(row)) {
         Some(row) => Err(Refused::Text {
             row,
             text: texts.value(row).to_owned(),
+            is_number: numbers.is_valid(row),
         }),
         None => Ok(numbers),
     }

@@ -26,7 +26,7 @@ use self::columnar::ColumnarRows;
 use self::rejects::Place;
 pub(crate) use self::rejects::{OnError, Reason, Reject, Rejects, SKIP};
 use self::text::{BetweenTicks, RowsAhead, TextRows};
-pub(crate) use self::text::{excerpt, parse_values};
+pub(crate) use self::text::{excerpt, keeps_digits, parse_values};
 use crate::exit::{Failure, Result};
 
 /// Columns that are read from a file, at most: rows of more fit in no page.

@@ -140,12 +140,46 @@ fn numbers_become_text_and_text_numbers() {
 }
 
 #[test]
+fn numbers_that_would_lose_digits_stay_text() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,long,small,single,zip,plus\n1,1,1,1,1,1\n2,9007199254740993,1e-400,16777217,007,+1\n",
+    );
+    let types = "t:timestamp(s),long:utf8,small:utf8,single:utf8,zip:utf8,plus:utf8";
+    place.output(&format!("ingest s t a.csv --time t --schema {types}"));
+    for (column, value, to) in [
+        ("long", "9007199254740993", "float64"),
+        ("small", "1e-400", "float64"),
+        ("single", "16777217", "float32"),
+        ("zip", "007", "int64"),
+        ("plus", "+1", "decimal128(9, 0)"),
+    ] {
+        let message = place
+            .run_with(&["convert", "s", "t", "u", &format!("--type={column}:{to}")])
+            .fails(1);
+        let expected =
+            format!("--type {column}: `{value}`, at 1970-01-01T00:00:02, would lose digits as {to}");
+        assert_eq!(message, expected);
+    }
+    place.output("convert s t u --type long:int64,single:float64");
+    assert_eq!(
+        place.output("query s u --columns long,single --from 1970-01-01T00:00:02 --format csv"),
+        "long,single\n9007199254740993,16777217.0\n"
+    );
+}
+
+#[test]
 fn rows_whose_keys_differ_are_not_merged() {
     let place = Place::new();
     place.write("a.csv", "t,k,n,f\n1,01,1,0.5\n1,1,2,NaN\n");
     let ingest = "ingest s t a.csv --time t --schema t:timestamp(s),k:utf8,n:int64,f:float64 --key k,n,f";
     place.output(ingest);
-    for (column, from, to) in [("k", "utf8", "int64"), ("k", "utf8", "float64"), ("f", "float64", "utf8")] {
+    for (column, from, to) in [
+        ("k", "utf8", "int64"),
+        ("k", "utf8", "float64"),
+        ("f", "float64", "utf8"),
+    ] {
         let message = place.run(&format!("convert s t u --type {column}:{to}")).fails(1);
         let expected = format!(
             "--type {column}: the column is of the key, and values that differ as {from} may be one as {to}: rows \

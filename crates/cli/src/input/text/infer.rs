@@ -187,8 +187,8 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
 
 /// Whether a number of an inferred type tells the digits of `text` again: it would lose leading
 /// zeros and a plus sign, as of a telephone number, an integer the sign of `-0`, and a float the
-/// last digits of a long integer.
-pub(super) fn keeps_digits(text: &str, kind: &DataType) -> bool {
+/// last digits of a long integer or all of a number that is nearer to zero than to any other float.
+pub(crate) fn keeps_digits(text: &str, kind: &DataType) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     // As many digits fit in the bits in any case.
     let (digits_min, bits) = match kind {
@@ -206,8 +206,22 @@ pub(super) fn keeps_digits(text: &str, kind: &DataType) -> bool {
                 _ => integer.trailing_zeros() + bits >= u64::BITS - integer.leading_zeros(),
             })
         }
-        _ => true,
+        _ => !(kind.is_floating() && becomes_zero(text, kind)),
     }
+}
+
+/// Whether a number other than zero is nearest to zero among the floats of type `kind`.
+fn becomes_zero(text: &str, kind: &DataType) -> bool {
+    // Half of the least float, and the digits behind a point that no lesser number can do without.
+    let (half, digits_min) = match kind {
+        DataType::Float16 => (2_f64.powi(-25), 8),
+        DataType::Float32 => (2_f64.powi(-150), 46),
+        _ => (0.0, 324),
+    };
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    (mantissa.len() < text.len() || text.len() >= digits_min)
+        && mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+        && text.parse::<f64>().is_ok_and(|float| float.abs() <= half)
 }
 
 #[cfg(test)]
@@ -242,6 +256,7 @@ mod tests {
         );
         assert_eq!(infer(&["1e308", "1e309"]), "utf8");
         assert_eq!(infer(&["1e308", "-inf"]), "float64");
+        assert_eq!(infer(&["1e-308", "1e-400"]), "utf8");
         assert_eq!(infer(&["true", "False"]), "bool");
         assert_eq!(infer(&["true", "1"]), "utf8");
         assert_eq!(infer(&["2013-01-01", "2013-01-02"]), "date32");
@@ -280,6 +295,14 @@ mod tests {
             ("99999999999999999999", &single, false),
             ("0.1234567890123456789", &single, true),
             ("-0", &single, true),
+            ("6e-8", &half, true),
+            ("2e-8", &half, false),
+            ("0.00000002", &half, false),
+            ("-1e-45", &single, true),
+            ("7e-46", &single, false),
+            ("5e-324", &DataType::Float64, true),
+            ("-1e-400", &DataType::Float64, false),
+            ("0e-400", &DataType::Float64, true),
             ("-0", &DataType::UInt8, false),
             ("-0", &DataType::Decimal128(9, 2), true),
             ("007", &DataType::Decimal128(9, 2), false),

@@ -27,6 +27,7 @@ pub(super) use self::columns::BetweenTicks;
 use self::columns::{Cells, Problem};
 pub(crate) use self::converted::parse_values;
 use self::header::{refuse_undivided, with_names};
+pub(crate) use self::infer::keeps_digits;
 use self::infer::{NoTime, infer_objects, infer_time, infer_type};
 use self::json::ObjectReader;
 pub(super) use self::records::RECORD_BYTES_MAX;
