@@ -109,6 +109,31 @@ impl Store {
         }
     }
 
+    /// Fails if [`Options::create_new`] would create no store in a directory, as far as can be told
+    /// without writing there. Another process may create one by the time it is tried.
+    ///
+    /// # Errors
+    ///
+    /// There is a store, or a part of one whose rows may still be wanted; the directory has other
+    /// files; it is a file, or a link that leads to nothing; it or the directory in which it would
+    /// be created cannot be read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("readings");
+    /// use bedload::{Error, Store};
+    ///
+    /// Store::check_creatable(&path)?;
+    /// assert!(!path.exists());
+    /// Store::create(&path)?.close()?;
+    /// let there = Store::check_creatable(&path);
+    /// assert!(matches!(there, Err(Error::AlreadyExists { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_creatable(path: impl AsRef<Path>) -> Result<()> {
+        engine::check_creatable(&OsDisk, path.as_ref())
+    }
+
     /// Creates a table.
     ///
     /// # Errors

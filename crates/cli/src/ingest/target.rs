@@ -151,7 +151,7 @@ impl Found {
             (Some(store), Some(table)) => (store, table, None),
             (found, _) => {
                 if found.is_none() {
-                    dry_run::check_vacant(&self.path)?;
+                    Store::check_creatable(&self.path)?;
                 }
                 let (store, directory) = dry_run::scratch()?;
                 let table = create_table(&store, schema, time, args)?;

@@ -69,6 +69,14 @@ fn rows_are_refused_as_without_it() {
     place.output("ingest s even half.csv --time at --interval 3s");
     std::fs::create_dir(place.path("full")).unwrap();
     place.write("full/a", "");
+    for (store, other) in [("cut", "lock"), ("alien", "a")] {
+        std::fs::create_dir(place.path(store)).unwrap();
+        place.write(&format!("{store}/lock"), "");
+        place.write(&format!("{store}/{other}"), "");
+    }
+    place.output("ingest gone t a.csv --time at");
+    std::fs::remove_file(place.path("gone/data")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
     for arguments in [
         "s t text.csv",
         "s t text.csv --on-error skip",
@@ -94,6 +102,10 @@ fn rows_are_refused_as_without_it() {
         "s new a.csv --time at --key nosuch",
         "nosuch t a.csv --time at",
         "full t a.csv --time at",
+        "cut t a.csv --time at",
+        "alien t a.csv --time at",
+        "gone t a.csv --time at",
+        "dangling t a.csv --time at",
         "no/such t a.csv --time at",
     ] {
         let before = place.contents("s");

@@ -53,6 +53,39 @@ pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
     created(disk, dir, disk.create_dir(dir))
 }
 
+/// Fails if no store can be created in `dir`, as far as can be told without writing there.
+pub(crate) fn check_creatable(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let Some(found) = entries(disk, dir)? else {
+        let taken = disk
+            .identity(dir)
+            .map_err(|source| Error::io(dir, "read", source))?;
+        if taken.is_some() {
+            return Err(leads_nowhere(dir));
+        }
+        let listed = disk.list(parent_of(dir));
+        return listed
+            .map(drop)
+            .map_err(|source| Error::io(dir, "create", source));
+    };
+    if found.contains(&dir.join(DATA_FILE)) {
+        return Err(Error::AlreadyExists { path: dir.into() });
+    }
+    check_remnants(dir, &found)?;
+    check_no_log(disk, dir)
+}
+
+/// Fails if a directory without a data file has other entries than a creation or removal that was
+/// cut short leaves.
+pub(super) fn check_remnants(dir: &Path, entries: &[PathBuf]) -> Result<()> {
+    match entries.iter().all(|entry| is_remnant(entry)) {
+        true => Ok(()),
+        false => Err(Error::NotAStore {
+            path: dir.into(),
+            reason: "the directory holds other files".into(),
+        }),
+    }
+}
+
 /// Creates the directory of a store.
 pub(super) fn create_store_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
     created_for_store(disk, dir, disk.create_dir(dir))
@@ -63,12 +96,22 @@ fn created_for_store(disk: &dyn Disk, dir: &Path, result: std::io::Result<()>) -
     let is_kind = |source: &std::io::Error| source.kind() == std::io::ErrorKind::AlreadyExists;
     let was_taken = result.as_ref().is_err_and(is_kind);
     if was_taken && entries(disk, dir)?.is_none() {
-        return Err(Error::NotAStore {
-            path: dir.into(),
-            reason: "it is a symbolic link that leads to nothing".into(),
-        });
+        return Err(leads_nowhere(dir));
     }
     created(disk, dir, result)
+}
+
+fn leads_nowhere(dir: &Path) -> Error {
+    Error::NotAStore {
+        path: dir.into(),
+        reason: "it is a symbolic link that leads to nothing".into(),
+    }
+}
+
+/// The directory that has a path's name.
+fn parent_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// Makes the name of a directory durable that was created, or was there already.
@@ -79,10 +122,7 @@ fn created(disk: &dyn Disk, dir: &Path, result: std::io::Result<()>) -> Result<(
         }
         _ => {}
     }
-    let parent = dir
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let parent = parent_of(dir);
     disk.sync_dir(parent)
         .map_err(|source| Error::io(parent, "sync", source))
 }
@@ -222,7 +262,7 @@ pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// Whether an interrupted creation or removal may have left it.
-pub(super) fn is_remnant(entry: &Path) -> bool {
+fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
     matches!(
         name,

@@ -47,6 +47,7 @@ mod wake;
 pub(crate) use backup::copy_store;
 pub use commit::Appended;
 pub(crate) use commit::Begun;
+pub(crate) use directory::check_creatable;
 pub(crate) use flusher::Flusher;
 pub(crate) use group::Group;
 #[cfg(any(test, fuzzing))]

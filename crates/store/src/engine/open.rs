@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::counters::Counters;
-use super::directory::{check_dirs, check_no_log, create_files, create_store_dir, entries, is_remnant};
+use super::directory::{check_dirs, check_no_log, check_remnants, create_files, create_store_dir, entries};
 use super::due::FlushDue;
 use super::lock::lock;
 use super::names::{DATA_FILE, LOG_DIR};
@@ -44,10 +44,7 @@ impl Engine {
             _ if !creates => return Err(missing("there is no data file in it")),
             // A creation that was cut short leaves a lock and an empty log behind, and is begun
             // again.
-            Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {
-                return Err(missing("the directory holds other files"));
-            }
-            Some(_) => {}
+            Some(entries) => check_remnants(dir, entries)?,
             None => create_store_dir(&*disk, dir).inspect_err(|_| remove_empty(&*disk, dir))?,
         }
         let creates_dir = found.is_none();

@@ -75,6 +75,7 @@ fn no_store_is_created_where_a_link_leads_to_nothing() {
     let create = || Options::new().create(true).open(place("link"));
     for (way, created) in [
         ("create", Store::create(place("link")).map(drop)),
+        ("check", Store::check_creatable(place("link"))),
         ("open or create", create().map(drop)),
         ("backup", backup()),
         ("restore", restore(place("sound"), place("link")).map(drop)),

@@ -104,13 +104,23 @@ fn places_that_hold_no_store_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let missing = dir.path().join("missing");
     assert!(matches!(Store::open(&missing), Err(Error::NotAStore { .. })));
+    Store::check_creatable(&missing).expect("nothing is there");
     assert!(!missing.exists());
+    let below = Store::check_creatable(missing.join("below"));
+    assert!(
+        matches!(below, Err(Error::Io { action: "create", .. })),
+        "{below:?}"
+    );
 
     let file = dir.path().join("file");
     fs::write(&file, "x").expect("writes");
     assert!(matches!(Store::open(&file), Err(Error::NotAStore { .. })));
     assert!(matches!(
         Options::new().create(true).open(&file),
+        Err(Error::NotAStore { .. })
+    ));
+    assert!(matches!(
+        Store::check_creatable(&file),
         Err(Error::NotAStore { .. })
     ));
 
@@ -122,6 +132,10 @@ fn places_that_hold_no_store_are_refused_and_left_alone() {
         Err(Error::NotAStore { .. })
     ));
     assert!(matches!(Store::create(&other), Err(Error::AlreadyExists { .. })));
+    fs::write(other.join("lock"), "").expect("writes");
+    let refused = Store::check_creatable(&other).expect_err("other files");
+    assert!(refused.to_string().contains("holds other files"), "{refused}");
+    fs::remove_file(other.join("lock")).expect("removes");
     assert_eq!(fs::read_dir(&other).expect("reads").count(), 1);
 }
 
@@ -132,6 +146,7 @@ fn a_creation_that_was_cut_short_is_begun_again() {
     drop(Store::create(&path).expect("creates"));
     fs::rename(path.join("data"), path.join("data.begun")).expect("renames");
     assert!(matches!(Store::open(&path), Err(Error::NotAStore { .. })));
+    Store::check_creatable(&path).expect("its remains");
     let store = Options::new()
         .create(true)
         .open(&path)
@@ -185,8 +200,8 @@ fn a_log_without_its_data_file_is_left_alone() {
         }
         fs::rename(&data, &aside).expect("renames");
         let before = files(&path);
-        for _ in 0..2 {
-            let refused = Options::new().create(true).open(&path);
+        let create = || Options::new().create(true).open(&path).map(drop);
+        for refused in [create(), create(), Store::check_creatable(&path)] {
             let error = refused.expect_err("the log may have rows");
             assert!(matches!(error, Error::NotAStore { .. }), "{error}");
             assert!(error.to_string().contains("put it back"), "{error}");
