@@ -5,12 +5,11 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::descriptor;
+use super::gzip::Gzip;
 use crate::unfinished;
 
 /// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap
@@ -23,10 +22,10 @@ pub(crate) struct Destination {
 /// The bytes of an answer as its target has them.
 enum Encoding {
     Plain(Target),
-    Gzip(Box<GzEncoder<Target>>),
+    Gzip(Box<Gzip>),
 }
 
-enum Target {
+pub(super) enum Target {
     Stdout(BufWriter<Stdout>),
     Device(BufWriter<File>),
     File {
@@ -96,9 +95,9 @@ impl Destination {
 
     /// As [`file`](Self::file), compressed.
     pub(super) fn gzip(path: &Path) -> io::Result<Self> {
-        let encoder = GzEncoder::new(Target::file(path)?, Compression::default());
+        let gzip = Gzip::new(Target::file(path)?);
         Ok(Self {
-            encoding: Encoding::Gzip(Box::new(encoder)),
+            encoding: Encoding::Gzip(Box::new(gzip)),
             last_error: LastError::default(),
         })
     }
@@ -118,7 +117,7 @@ impl Destination {
     pub(crate) fn finish(self) -> io::Result<()> {
         let finished = match self.encoding {
             Encoding::Plain(target) => target.finish(),
-            Encoding::Gzip(encoder) => encoder.finish().and_then(Target::finish),
+            Encoding::Gzip(gzip) => gzip.finish(),
         };
         self.last_error.keep(finished)
     }
@@ -128,7 +127,7 @@ impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.encoding {
             Encoding::Plain(target) => target.write(bytes),
-            Encoding::Gzip(encoder) => encoder.write(bytes),
+            Encoding::Gzip(gzip) => gzip.write(bytes),
         };
         self.last_error.keep(written)
     }
@@ -136,9 +135,7 @@ impl Write for Destination {
     fn flush(&mut self) -> io::Result<()> {
         let flushed = match &mut self.encoding {
             Encoding::Plain(target) => target.flush(),
-            // No one reads it before it is whole, and a flush costs compression.
-            Encoding::Gzip(encoder) if matches!(encoder.get_ref(), Target::File { .. }) => Ok(()),
-            Encoding::Gzip(encoder) => encoder.flush(),
+            Encoding::Gzip(gzip) => gzip.flush(),
         };
         self.last_error.keep(flushed)
     }
@@ -162,7 +159,7 @@ impl Target {
         Ok(Self::File { path, unfinished })
     }
 
-    fn finish(self) -> io::Result<()> {
+    pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Stdout(mut stdout) => stdout.flush(),
             Self::Device(mut device) => device.flush(),

@@ -3,6 +3,7 @@
 mod csv;
 mod descriptor;
 mod destination;
+mod gzip;
 mod json;
 mod old_offsets;
 #[cfg(feature = "formats")]

@@ -1,9 +1,10 @@
 //! `--output`: permissions and links of the file that is replaced, and files that are not.
 
 use std::fs::{self, Permissions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Command;
+use std::thread;
 
 use flate2::read::GzDecoder;
 
@@ -214,4 +215,28 @@ fn descriptors_of_the_store_are_no_outputs() {
         assert_eq!(message, format!("{path}: bad file descriptor"));
     }
     assert_eq!(place.contents("s"), before);
+}
+
+#[test]
+fn a_compressed_stream_that_an_error_ends_is_cut_off() {
+    let place = Place::new();
+    place.write("a.csv", "t,x\n0,1\n9223372036854775806,2\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let pipe = place.path("pipe.csv.gz");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let read_from = |query: &str| {
+        let pipe = pipe.clone();
+        let reader = thread::spawn(move || fs::read(pipe).unwrap());
+        let outcome = place.run(&format!("{query} --output pipe.csv.gz"));
+        let bytes = reader.join().unwrap();
+        let mut text = String::new();
+        let read = GzDecoder::new(&bytes[..]).read_to_string(&mut text);
+        (outcome, read.map(|_| text).map_err(|error| error.kind()))
+    };
+    let (outcome, text) = read_from("query s t");
+    outcome.fails(1);
+    assert_eq!(text, Err(ErrorKind::UnexpectedEof));
+    let (outcome, text) = read_from("query s t --to 1971");
+    outcome.succeeds();
+    assert_eq!(text.as_deref(), Ok("t,x\n1970-01-01T00:00:00,1\n"));
 }
