@@ -13,7 +13,9 @@ use crate::{new_rows, partition, store};
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     let output = args.output.as_deref();
-    let format = Format::chosen(args.format, output)?;
+    // A directory may have any name.
+    let file = output.filter(|_| args.partition.is_none());
+    let format = Format::chosen(args.format, file)?;
     if output.is_some_and(|path| !is_written_directly(path)) {
         interrupt::catch()?;
     }

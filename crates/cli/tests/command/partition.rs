@@ -268,3 +268,16 @@ fn files_of_periods_without_rows_are_removed_on_demand() {
         "2 rows in 2 files of days\n"
     );
 }
+
+#[test]
+fn a_directory_may_be_named_like_a_compressed_file() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1,1\n");
+    place.output("ingest s t a.csv --time t --time-unit s");
+    for format in ["parquet", "csv"] {
+        place.output(&format!(
+            "query s t --format {format} --partition day --output days.gz"
+        ));
+        assert!(place.path(&format!("days.gz/1970-01-01.{format}")).exists());
+    }
+}
