@@ -9,6 +9,11 @@ pub(crate) const SOURCES: &str = "bedload.sources";
 /// uses it; what one that was killed has left is dropped by the next.
 pub(crate) const UNFINISHED: &str = "(unfinished convert)";
 
+/// Whether a table is the command's own.
+pub(crate) fn is_own(name: &str) -> bool {
+    matches!(name, SOURCES | UNFINISHED)
+}
+
 /// Refuses to make a table of a name that is the command's, or to change such a table.
 pub(crate) fn refuse(name: &str) -> Result<()> {
     let purpose = match name {

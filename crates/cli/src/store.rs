@@ -14,6 +14,7 @@ use bedload_times::{Clock, nanos_per_tick};
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status, plain};
 use crate::input::listed;
+use crate::reserved;
 
 /// Opens a store that is there.
 pub(crate) fn open(path: &Path) -> Result<Store> {
@@ -42,7 +43,8 @@ pub(crate) fn open_unless(is_dry_run: bool, path: &Path) -> Result<Store> {
 pub(crate) fn table(store: &Store, name: &str) -> Result<Table> {
     store.table(name).map_err(|error| match error {
         Error::NoSuchTable { .. } => {
-            let tables = store.tables();
+            let mut tables = store.tables();
+            tables.retain(|table| !reserved::is_own(table));
             let there = match tables.is_empty() {
                 true => ", nor any other".to_owned(),
                 false => format!("; there are: {}", listed(&tables)),

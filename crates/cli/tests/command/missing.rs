@@ -7,8 +7,8 @@ fn each_command_says_which_tables_there_are() {
     let place = Place::new();
     place.write("a.csv", "t,n\n2026-03-01,1\n");
     place.output("ingest s t a.csv --time t");
-    place.output("ingest s u a.csv --time t");
-    place.output("ingest empty t a.csv --time t");
+    place.output("ingest s u a.csv --time t --source-id one");
+    place.output("ingest empty t a.csv --time t --source-id one");
     place.output("drop empty t");
     for command in [
         "query S none",
