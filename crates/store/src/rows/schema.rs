@@ -90,7 +90,10 @@ impl TableSchema {
     /// called `_sequence`; a type cannot be stored; with the feature `times`, a zone is unknown.
     pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
         if let Some(unnamed) = schema.fields().iter().position(|field| field.name().is_empty()) {
-            return Err(Error::schema(format!("the name of column {unnamed} is empty")));
+            return Err(Error::schema(format!(
+                "the name of column {} is empty",
+                unnamed + 1
+            )));
         }
         let schema = Self::in_any_zone(schema, time_column)?;
         #[cfg(feature = "times")]
@@ -429,7 +432,7 @@ mod tests {
             Field::new("a", stamp.clone(), false),
             Field::new("", DataType::Int8, false),
         ];
-        assert_eq!(case(unnamed, "a"), "the name of column 1 is empty");
+        assert_eq!(case(unnamed, "a"), "the name of column 2 is empty");
         assert!(case(vec![Field::new("a", DataType::Int64, false)], "a").contains("must be a timestamp"));
         for odd in [
             DataType::Null,
