@@ -126,7 +126,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) layout: LayoutArgs,
 
     /// Other types of columns, which must hold each value without loss: NAME:TYPE, as for ingest
-    /// --schema. Numbers become the text that query prints, and text numbers as ingest reads it
+    /// --schema. Numbers become the text that query prints, and text numbers as ingest reads it,
+    /// unless it is of the key
     #[arg(long = "type", value_name = "NAME:TYPE,…")]
     pub(crate) types: Option<String>,
 
