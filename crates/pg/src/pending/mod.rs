@@ -52,7 +52,7 @@
 //!   `entries_are_published_before_a_scan_that_sees_uncommitted_rows`,
 //!   `a_failed_scan_leaves_no_unsorted_entries`
 //! - 6: `serializable_transactions_are_serializable`
-//! - 7: those of `files.rs` and `repack.rs`, `entries_belong_to_a_file`, and
+//! - 7: those of `files.rs`, `event_triggers.rs` and `repack.rs`, `entries_belong_to_a_file`, and
 //!   `indexes_of_two_tablespaces_may_have_one_number` of `file_numbers.rs`
 //! - 8: `an_index_is_locked_while_entries_wait_for_it`
 //! - 9: `waiting_entries_are_bounded_over_all_indexes` of `flushes.rs`, and

@@ -19,6 +19,7 @@ mod damage;
 mod dead;
 mod differential;
 mod documents;
+mod event_triggers;
 mod file_numbers;
 mod files;
 mod flushes;
