@@ -54,6 +54,8 @@ unsafe fn keeps_files(statement: *const pg_sys::Node) -> bool {
             | NodeTag::T_NotifyStmt
             | NodeTag::T_CreateStmt
             | NodeTag::T_CreateTableAsStmt
+            | NodeTag::T_CreateExtensionStmt
+            | NodeTag::T_AlterExtensionStmt
     )
 }
 

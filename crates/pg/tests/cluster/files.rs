@@ -1,5 +1,8 @@
 //! Statements that copy the file of an index while entries wait for it.
 
+use std::fs;
+use std::path::Path;
+
 use postgres::Client;
 
 use crate::cluster::Cluster;
@@ -225,6 +228,38 @@ fn an_index_gets_two_files_in_a_transaction() {
             assert_eq!(same_rows(&mut client, "t", &condition), 30, "{first}; {second}");
             check(&mut client, "t_k");
         }
+    }
+}
+
+/// The script of an extension may insert many rows.
+#[test]
+fn rows_of_an_extension_script_wait() {
+    let (_cluster, mut client) = begin();
+    let query = "SELECT setting FROM pg_config WHERE name = 'SHAREDIR'";
+    let directory: String = client.query_one(query, &[]).expect("a directory").get(0);
+    let rows = |from: u32| format!("INSERT INTO t SELECT i, i FROM generate_series({from}, {from} + 999) i");
+    for (name, text) in [
+        ("rows.control", "default_version = '1'".to_owned()),
+        ("rows--1.sql", rows(5000)),
+        ("rows--1--2.sql", rows(6000)),
+    ] {
+        let path = Path::new(&directory).join("extension").join(name);
+        fs::write(path, text).expect("a file of the servers of tests alone");
+    }
+    for (statement, expected) in [
+        ("CREATE EXTENSION rows", 1000),
+        ("ALTER EXTENSION rows UPDATE TO '2'", 2000),
+    ] {
+        execute(&mut client, statement);
+        let head = "SELECT head_entries FROM bedload_stats('t_k')";
+        assert_eq!(
+            (
+                same_rows(&mut client, "t", "k >= 5000"),
+                number(&mut client, head)
+            ),
+            (expected, 0),
+            "waiting entries are published as a run, others go to the head: {statement}"
+        );
     }
 }
 
