@@ -44,6 +44,9 @@ static LINGER: GucSetting<i32> = GucSetting::<i32>::new(0);
 /// A statement for the time between the publication of a transaction's entries and its end.
 static LATE_STATEMENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
+/// Whether utility statements are not seen, as what other extensions do without statements is not.
+static HIDES_STATEMENTS: GucSetting<bool> = GucSetting::<bool>::new(false);
+
 /// Whether another node stands above each plan of an `INSERT`, as other extensions put one there.
 static WRAPS_INSERTS: GucSetting<bool> = GucSetting::<bool>::new(false);
 
@@ -96,6 +99,14 @@ pub(crate) fn register() {
         c"Whether tests have a node stand above each plan of an INSERT.",
         c"",
         &WRAPS_INSERTS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"bedload.hides_statements",
+        c"Whether tests hide utility statements from the module.",
+        c"",
+        &HIDES_STATEMENTS,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -172,6 +183,11 @@ pub(crate) fn execute_late_statement() {
         // SAFETY: pushed above.
         unsafe { pg_sys::PopActiveSnapshot() };
     }
+}
+
+/// Whether utility statements are not seen.
+pub(crate) fn hides_statements() -> bool {
+    HIDES_STATEMENTS.get()
 }
 
 pub(crate) fn linger() -> Duration {

@@ -33,6 +33,8 @@ pub(super) struct Remembered {
     pub(super) tree: (PageId, PageId),
     pub(super) head: Head,
     pub(super) form: Form,
+    /// When the index was built, which copies of its file share.
+    pub(super) built: u64,
     /// The length of the file when it was last asked for: to ask again costs a call into the
     /// system.
     pub(super) blocks: u32,
@@ -151,10 +153,14 @@ pub(super) fn read(pages: &PgPages) -> Remembered {
         // SAFETY: the relation is open, as the pages are.
         Err(error) => unsafe { fail_with(pages.relation(), &error) },
     };
+    let tree_page = pages.pin_block(meta.get()).latch(Mode::Shared);
+    // The page is in its first life, which began with the time.
+    let built = pages::life(tree_page.page()).map_or(0, |life| life.generation);
     Remembered {
         tree: (meta, root),
         head: Head::at(head, form),
         form,
+        built,
         blocks: pages.known_blocks(),
     }
 }

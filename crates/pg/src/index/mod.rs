@@ -81,6 +81,7 @@ impl Index {
                 head,
                 form,
                 blocks,
+                ..
             } = match remembered_of(relation) {
                 Some(remembered) => *remembered,
                 None => {
@@ -98,6 +99,22 @@ impl Index {
                 head,
                 form,
             }
+        }
+    }
+
+    /// When a relation's index was built, which copies of its file share; `None` if it is empty, as
+    /// it is about to be built.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Index::open`].
+    pub(crate) unsafe fn built(relation: pg_sys::Relation) -> Option<u64> {
+        // SAFETY: the caller's.
+        unsafe {
+            if remembered_of(relation).is_none() && PgPages::new(relation).has_block(0) {
+                Self::open(relation);
+            }
+            remembered_of(relation).map(|remembered| remembered.built)
         }
     }
 

@@ -53,15 +53,21 @@ pub(super) struct Batch {
     owners: Vec<(pg_sys::SubTransactionId, usize)>,
     /// The first entries, sorted, for scans.
     view: Vec<Entry>,
+    /// When the origin's file was built: copies of it say the same.
+    built: Option<u64>,
+    /// The copy of the file that has all entries, if there is one.
+    copy: Option<FileName>,
     weight: usize,
     /// For what entries take beside themselves.
     headroom: Headroom,
 }
 
 impl Batch {
-    pub(super) fn new(origin: Origin) -> Self {
+    pub(super) fn new(origin: Origin, built: Option<u64>) -> Self {
         Self {
             origin,
+            built,
+            copy: None,
             entries: Vec::new(),
             owners: Vec::new(),
             view: Vec::new(),
@@ -76,6 +82,21 @@ impl Batch {
 
     pub(super) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether the entries belong into the file of another origin, built at that time if it is, and
+    /// are not in it yet (rule 7).
+    pub(super) fn belongs_to(&self, other: Origin, built: impl FnOnce() -> Option<u64>) -> bool {
+        self.origin.shares_file(other)
+            || self.origin.index == other.index
+                && self.copy != Some(other.file)
+                && self.built.is_some()
+                && self.built == built()
+    }
+
+    /// Notes that all entries have been published into a copy of the file.
+    pub(super) fn note_copy(&mut self, copy: FileName) {
+        self.copy = Some(copy);
     }
 
     pub(super) fn push(&mut self, owner: pg_sys::SubTransactionId, entry: Entry) {

@@ -23,10 +23,14 @@
 //!    entries' rows. A file that is copied (`ALTER INDEX … SET TABLESPACE`) must have them: entries
 //!    are published before a utility statement that may copy files, and those that arrive during
 //!    it, from an event trigger, do not wait, nor do any if this module is loaded in an event
-//!    trigger (`utility.rs`). No extension is known that copies files without such a statement.
-//!    Another index may get the file: extensions that rewrite tables (pg_repack, pg_squeeze)
-//!    exchange the files of two indexes by changing the catalogue. Entries go with their file
-//!    (`files.rs`). Those of files that no index has are dropped at the end, and not before.
+//!    trigger (`utility.rs`). Another index may get the file: extensions that rewrite tables
+//!    (pg_repack, pg_squeeze) exchange the files of two indexes by changing the catalogue. Entries
+//!    go with their file (`files.rs`). If no index has it, their index may have a copy that an
+//!    extension made without a statement (TimescaleDB's `move_chunk`). A copy was built when its
+//!    original was, and then the entries belong into it; a file that was built since, or comes from
+//!    another index, was built at another time. While a subtransaction is open, whose abort may
+//!    bring the original back, entries that have been published into a copy are kept. Entries of
+//!    other files are dropped at the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`).
 //!    Beyond the bound the largest batch is published early, which is always safe. An index may
@@ -125,13 +129,15 @@ impl Pending {
         self.batches.iter().rposition(|batch| batch.origin() == origin)
     }
 
-    /// The batches for the index's present file, whichever index had it (rule 7).
+    /// The batches with entries that belong into the index's present file (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
         let origin = unsafe { Origin::of(index) };
+        // SAFETY: as above.
+        let built = || unsafe { Index::built(index) };
         let batches = self.batches.iter().enumerate();
         batches
-            .filter(|(_, batch)| batch.origin().shares_file(origin))
+            .filter(|(_, batch)| batch.belongs_to(origin, built))
             .map(|(at, _)| at)
             .collect()
     }
@@ -191,11 +197,11 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
         }
         let at = pending.position(index).unwrap_or_else(|| {
             // SAFETY: the index is open. Rule 8.
-            let origin = unsafe {
+            let (origin, built) = unsafe {
                 pg_sys::LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock.cast_signed());
-                Origin::of(index)
+                (Origin::of(index), Index::built(index))
             };
-            pending.batches.push(Batch::new(origin));
+            pending.batches.push(Batch::new(origin, built));
             pending.batches.len() - 1
         });
         let weight = entry.weight();
@@ -227,12 +233,19 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
 ///
 /// `index` is open, and locked for writing.
 pub(crate) unsafe fn flush(index: pg_sys::Relation) {
+    // SAFETY: the caller's.
+    let origin = unsafe { Origin::of(index) };
     for at in PENDING.with_borrow(|pending| pending.positions(index)) {
         let entries = PENDING.with_borrow(|pending| pending.batches[at].sorted());
         let forget = || {
             PENDING.with_borrow_mut(|pending| {
-                pending.batches[at].clear();
-                pending.count();
+                let is_in_copy = !pending.batches[at].origin().shares_file(origin);
+                if is_in_copy && pending.subtransaction != TOP_SUBTRANSACTION {
+                    pending.batches[at].note_copy(origin.file);
+                } else {
+                    pending.batches[at].clear();
+                    pending.count();
+                }
             });
         };
         // SAFETY: the caller's. Meanwhile no batch comes or goes.
@@ -264,9 +277,10 @@ fn flush_largest() {
     }
 }
 
-/// Calls with the index that has the file for which entries wait; `None` if none has it (rule 7).
+/// Calls with the index that has the file for which entries wait, or else with the one that had it;
+/// `None` if that does not exist either (rule 7).
 fn with_open<T>(origin: Origin, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
-    let id = files::index_with_file(origin)?;
+    let id = files::index_with_file(origin).unwrap_or(origin.index);
     // SAFETY: the index is locked: since the first entry waited (rule 8), or from now on.
     unsafe {
         if id != origin.index {
@@ -301,8 +315,8 @@ fn flush_all() {
     }
 }
 
-/// Publishes all that waits, as the transaction is about to end. Entries of files that no index has
-/// are dropped (rule 7).
+/// Publishes all that waits, as the transaction is about to end. Entries that belong into no file
+/// that an index has are dropped (rule 7).
 fn flush_last() {
     flush_all();
     PENDING.with_borrow_mut(|pending| {

@@ -107,6 +107,8 @@ unsafe extern "C-unwind" fn at_utility(
     // Rust. The arguments are passed on as they came.
     unsafe {
         let may_copy = !keeps_files((*statement).utilityStmt);
+        #[cfg(feature = "harness")]
+        let may_copy = may_copy && !crate::hooks::hides_statements();
         if may_copy {
             pgrx_extern_c_guard(begin);
         }

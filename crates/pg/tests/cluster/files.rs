@@ -7,7 +7,7 @@ use postgres::Client;
 
 use crate::cluster::Cluster;
 use crate::installation::always_parallel;
-use crate::rows::{check, create_table, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, pending, same_rows};
 
 /// A table with rows, and tablespaces `one` and `two`.
 pub(crate) fn begin() -> (Cluster, Client) {
@@ -68,6 +68,107 @@ fn entries_that_wait_are_in_a_copy_of_the_file() {
     }
 }
 
+/// Extensions give an index another file, by a copy or by a rebuild, without a statement.
+#[test]
+fn entries_that_wait_are_in_a_copy_that_no_statement_made() {
+    let (_cluster, mut client) = begin();
+    execute(&mut client, "SET bedload.hides_statements = on");
+    for (number, statement) in MOVES.iter().enumerate() {
+        let rows = "INSERT INTO t SELECT i, i FROM generate_series(5001, 5010) i";
+        execute(&mut client, &format!("BEGIN; {rows}; {statement}; COMMIT"));
+        let expected = 10 * (number + 1);
+        assert_eq!(same_rows(&mut client, "t", "k > 5000"), expected, "{statement}");
+        check(&mut client, "t_k");
+    }
+    let mut base = 10_000;
+    let firsts = ["ALTER INDEX t_k SET TABLESPACE one", MOVES[3], MOVES[6]];
+    let seconds = ["", "ALTER INDEX t_k SET TABLESPACE pg_default", "REINDEX TABLE t"];
+    for (first, second) in firsts
+        .iter()
+        .flat_map(|first| seconds.map(|second| (first, second)))
+    {
+        // Savepoints before the first and before the second, and the number of rows that are left.
+        for (outer, inner, end, left) in [
+            ("", "", "", 40),
+            ("", "SAVEPOINT s", "ROLLBACK TO s", 30),
+            ("SAVEPOINT s", "", "ROLLBACK TO s", 10),
+            ("SAVEPOINT s", "", "RELEASE s", 40),
+        ] {
+            // The rows behind which all are published, before or after the second, or at the end.
+            for published in [3, 4, 6] {
+                base += 10_000;
+                let (mut added, condition) = (0, format!("k > {base}"));
+                let context = format!("{outer}; {first}; {inner}; {second}; {end}; {published}");
+                let mut add_rows = |client: &mut Client, expected: usize| {
+                    added += 1;
+                    let from = base + 1000 * added;
+                    let rows = format!("INSERT INTO t SELECT {from} + i, i FROM generate_series(1, 10) i");
+                    execute(client, &rows);
+                    if added == published {
+                        let found = same_rows_in_parallel(client, &condition);
+                        assert_eq!((found, pending(client, "t_k")), (expected, 0), "{context}");
+                    }
+                    assert_eq!(same_rows(client, "t", &condition), expected, "{context}");
+                };
+                execute(&mut client, "BEGIN");
+                add_rows(&mut client, 10);
+                execute(&mut client, outer);
+                add_rows(&mut client, 20);
+                execute(&mut client, first);
+                add_rows(&mut client, 30);
+                execute(&mut client, inner);
+                execute(&mut client, second);
+                add_rows(&mut client, 40);
+                execute(&mut client, end);
+                add_rows(&mut client, left + 10);
+                execute(&mut client, "COMMIT");
+                assert_eq!(same_rows(&mut client, "t", &condition), left + 10, "{context}");
+                check(&mut client, "t_k");
+            }
+        }
+    }
+}
+
+/// The function of an index has waiting entries published, while the index is empty.
+#[test]
+fn entries_may_be_published_while_their_index_is_built() {
+    let (_cluster, mut client) = begin();
+    execute(
+        &mut client,
+        &format!(
+            "SET {} = on;
+             CREATE TABLE one AS SELECT 1;
+             CREATE FUNCTION next(k int8) RETURNS int8 IMMUTABLE LANGUAGE plpgsql AS
+                 'BEGIN SELECT k + count(*) INTO k FROM public.one; RETURN k; END';
+             CREATE INDEX t_next ON t USING bedload (next(k));
+             SET bedload.hides_statements = on;
+             BEGIN; INSERT INTO t SELECT i, i FROM generate_series(5001, 5010) i;
+             REINDEX INDEX t_next;
+             COMMIT",
+            always_parallel()
+        ),
+    );
+    assert_eq!(same_rows(&mut client, "t", "next(k) > 5001"), 10);
+    check(&mut client, "t_next");
+}
+
+/// Entries that have been published into a copy take no more memory, if it cannot be rolled back.
+#[test]
+fn rows_wait_behind_those_of_a_copy() {
+    let (_cluster, mut client) = begin();
+    execute(
+        &mut client,
+        "SET bedload.hides_statements = on; SET bedload.batch_entries = 100;
+         BEGIN; INSERT INTO t SELECT i, i FROM generate_series(5001, 5090) i;
+         ALTER INDEX t_k SET TABLESPACE one;
+         INSERT INTO t SELECT i, i FROM generate_series(6001, 6050) i",
+    );
+    assert_eq!(pending(&mut client, "t_k"), 40);
+    execute(&mut client, "COMMIT");
+    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 140);
+    check(&mut client, "t_k");
+}
+
 /// Exchanges the files of two tables and those of their indexes, as extensions do that rewrite
 /// tables, without a utility statement.
 pub(crate) const EXCHANGE: &str = "
@@ -110,6 +211,22 @@ fn entries_go_with_a_file_that_is_given_to_an_index_of_another_table() {
         assert_eq!(same_rows(&mut client, "t", &rows), 110, "{then}");
         check(&mut client, "t_k");
     }
+    // An extension drops the file for which entries wait.
+    execute(
+        &mut client,
+        &format!(
+            "{OTHER};
+             BEGIN;
+             INSERT INTO t SELECT 40000 + i, i FROM generate_series(1, 100) i;
+             INSERT INTO other SELECT 45000 + i, i FROM generate_series(1, 10) i;
+             {EXCHANGE};
+             SET LOCAL bedload.hides_statements = on;
+             DROP TABLE other;
+             COMMIT"
+        ),
+    );
+    assert_eq!(same_rows(&mut client, "t", "k > 40000"), 10);
+    check(&mut client, "t_k");
     // The other one is built within the transaction.
     execute(
         &mut client,
