@@ -83,7 +83,7 @@ fn a_column_without_a_name_is_named_by_its_place() {
     assert_eq!(message, "twice.csv: two columns are named column1");
     place.write("a.json", "{\"at\":\"2026-03-01\",\"\":1}\n");
     let message = place.run("ingest s u a.json --time at").fails(1);
-    assert_eq!(message, "the name of column 1 is empty");
+    assert_eq!(message, "the name of column 2 is empty");
     place.output("ingest s u a.json --time at --columns at");
 }
 
