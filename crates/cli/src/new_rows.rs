@@ -1,4 +1,4 @@
-//! `query --mark`: the rows that arrived since the query before, whose mark a file has.
+//! `query --mark`: the rows that arrived since the mark that the previous query left in a file.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -32,7 +32,7 @@ pub(crate) fn since(file: &Path, output: Option<&Path>, table: &Table) -> Result
             file.display()
         )));
     }
-    // Noticed before there is an answer; nothing is left of it.
+    // A file that cannot be written is noticed before anything is printed.
     Destination::file(file)
         .map(drop)
         .map_err(|error| Failure::io(file, &error))?;

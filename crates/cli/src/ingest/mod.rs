@@ -207,7 +207,7 @@ struct Run<'a> {
     is_live: bool,
     /// The unit of integers in the time column, if no one has named it.
     assumed_unit: Option<TimeUnit>,
-    /// Rows of the batch under way whose time lay between two ticks and is one of the grid.
+    /// Rows of the batch under way whose time lay between two ticks and was moved to the grid.
     moved_to_grid: Vec<usize>,
 }
 
@@ -324,7 +324,7 @@ impl Run<'_> {
     }
 }
 
-/// Those of some rows whose time is one of the table's grid.
+/// The rows among `rows` whose time is on the table's grid.
 fn on_grid(table: &Table, batch: &RecordBatch, rows: &[usize]) -> Result<Vec<usize>> {
     let (Layout::Sparse(grid), false) = (table.layout(), rows.is_empty()) else {
         return Ok(Vec::new());

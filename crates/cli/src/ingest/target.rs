@@ -79,8 +79,8 @@ enum Before {
     Keyed(Mark),
     /// The sparse table, whose rows may be written over.
     Sparse(Snapshot, Option<RetentionPause>),
-    /// What a dry run leaves as it is. The directory is that of a table that stands in for one that
-    /// is to be created.
+    /// A dry run changes nothing. If the table does not exist, an empty one in this directory takes
+    /// its place.
     Untouched(Option<TempDir>),
 }
 

@@ -58,7 +58,8 @@ pub(in crate::input) enum BetweenTicks {
 pub(super) struct Values {
     /// Rows whose text is no value are null in it.
     pub(super) array: ArrayRef,
-    /// Those rows, ascending, as they are counted in the whole.
+    /// The rows whose text is no value, ascending, counted from the first text rather than from
+    /// the first row of the array.
     pub(super) problems: Vec<(usize, Problem)>,
     /// The rows of the array whose time lay between two ticks, ascending.
     pub(super) between: Vec<usize>,
