@@ -1,15 +1,15 @@
 //! `query --mark`: the rows that arrived since the mark that the previous query left in a file.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bedload::{Error, Layout, Mark, Scan, Table};
 use rustix::fs::{FileType, fstat};
 
 use crate::exit::{Failure, Result};
 use crate::interrupt;
-use crate::output::Destination;
+use crate::output::{Destination, file_at};
 
 /// No saved mark has more bytes.
 const MARK_BYTES_MAX: u64 = 1024;
@@ -26,7 +26,8 @@ pub(crate) fn since(file: &Path, output: Option<&Path>, table: &Table) -> Result
             table.name()
         )));
     }
-    if output.is_some_and(|output| place_of(output) == place_of(file)) {
+    let answer = output.and_then(|output| file_at(output).ok());
+    if answer.is_some() && answer == file_at(file).ok() {
         return Err(Failure::usage(format!(
             "{}: --mark and --output are the same file",
             file.display()
@@ -50,17 +51,6 @@ pub(crate) fn since(file: &Path, output: Option<&Path>, table: &Table) -> Result
         Err(error) if error.kind() == ErrorKind::InvalidData => Err(of_file("it is no saved mark".into())),
         Err(error) => Err(Failure::io(file, &error)),
     }
-}
-
-/// Where a path leads, whether something is there or not.
-fn place_of(path: &Path) -> Option<PathBuf> {
-    let parent = || {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        fs::canonicalize(parent.unwrap_or(Path::new(".")))
-    };
-    fs::canonicalize(path)
-        .or_else(|_| parent().map(|parent| parent.join(path.file_name().unwrap_or_default())))
-        .ok()
 }
 
 /// Writes a mark to its file, durably, and before it the answer, if standard output is a file.

@@ -49,6 +49,21 @@ fn is_device(path: &Path) -> bool {
 /// Links that are followed one after the other, at most: as many as the system follows.
 pub(super) const LINKS_MAX: usize = 40;
 
+/// The file that an answer to `path` creates or replaces, however the path leads to it.
+///
+/// # Errors
+///
+/// Its directory does not exist, or cannot be searched.
+pub(crate) fn file_at(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(found) = fs::canonicalize(path) {
+        return Ok(found);
+    }
+    let end = end_of_links(path)?;
+    let directory = end.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = fs::canonicalize(directory.unwrap_or(Path::new(".")))?;
+    Ok(directory.join(end.file_name().unwrap_or_default()))
+}
+
 /// Where the links lead that begin at `path`, even if nothing is there.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
@@ -151,7 +166,7 @@ impl Target {
             return Ok(Self::Device(BufWriter::new(device)));
         }
         // A link stays a link, and its target is replaced or created.
-        let path = fs::canonicalize(path).or_else(|_| end_of_links(path))?;
+        let path = file_at(path)?;
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }

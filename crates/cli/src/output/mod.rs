@@ -22,8 +22,8 @@ use arrow_schema::SchemaRef;
 use clap::ValueEnum;
 
 use self::csv::CsvWriter;
-pub(crate) use self::destination::Destination;
 pub use self::destination::is_written_directly;
+pub(crate) use self::destination::{Destination, file_at};
 use self::json::JsonWriter;
 #[cfg(feature = "formats")]
 use self::parquet::ParquetWriter;

@@ -49,18 +49,22 @@ fn rows_that_arrive_beside_the_query_come_with_the_next() {
 #[test]
 fn a_query_that_fails_leaves_the_mark() {
     let place = place();
+    // A link to the mark before there is one, and directories that do not exist.
+    std::os::unix::fs::symlink("mark", place.path("link")).unwrap();
+    let error = place.run(&format!("{QUERY} --output link")).fails(2);
+    assert!(error.contains("the same file"), "{error}");
+    let elsewhere = QUERY.replace("--mark mark", "--mark none/mark");
+    place.run(&format!("{elsewhere} --output other/out")).fails(5);
     place.output(&format!("{QUERY} --output first.out"));
     let mark = fs::read(place.path("mark")).unwrap();
     place.output("ingest s t second.csv");
     place.run(&format!("{QUERY} --output none/second.out")).fails(5);
     place.run(&format!("{QUERY} --where y=1")).fails(1);
     for output in ["mark", "./mark", "link"] {
-        std::os::unix::fs::symlink("mark", place.path("link")).ok();
         let error = place.run(&format!("{QUERY} --output {output}")).fails(2);
         assert!(error.contains("the same file"), "{error}");
     }
     assert_eq!(fs::read(place.path("mark")).unwrap(), mark);
-    let elsewhere = QUERY.replace("--mark mark", "--mark none/mark");
     let refused = place.run(&elsewhere);
     assert_eq!(refused.stdout, "");
     refused.fails(5);

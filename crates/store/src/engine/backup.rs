@@ -30,12 +30,11 @@ const CACHE_BYTES: usize = 16 << 20;
 impl Engine {
     /// Copies everything committed so far into a new store in `to`, opens that and checks it.
     pub(crate) fn backup(&self, to: &Path) -> Result<VerifyReport> {
+        self.process.check(&self.dir)?;
         if let Some(reading) = &self.reading {
-            self.process.check(&self.dir)?;
             self.check_place()?;
             return copy_store(&reading.disk, &self.dir, to);
         }
-        self.process.check(&self.dir)?;
         check_vacant(&*self.disk, to)?;
         // Under the lock: another flush may hold rows back, which no checkpoint has.
         let view = self.with_space(|| {
